@@ -73,7 +73,7 @@ class Variant(StrEnum):
     TIMED = "timed"
 
 
-@frozen(kw_only=True)
+@frozen
 class Failure:
     """Why a probe could not finish: an outcome, and one line for a person (Triton's own message, say)."""
 
@@ -162,7 +162,7 @@ class RunReport:
     """One execution of a plan on one variant's inputs."""
 
     variant: Variant
-    seconds: float
+    seconds: float = 0.0
     comparisons: tuple[Comparison, ...] = ()
     failure: Failure | None = None
     oracle_dtype: str = "float64"

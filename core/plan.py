@@ -137,6 +137,12 @@ class Launch:
     grid: tuple[int, int, int]
     arguments: tuple[Argument, ...]
 
+    @property
+    def views(self) -> dict[str, View]:
+        """Return the tensors among its arguments, by the parameters' names."""
+        given = ((each.name, each.view) for each in self.arguments if each.kind is ArgumentKind.VIEW)
+        return {name: view for name, view in given if view is not None}
+
 
 @frozen(kw_only=True)
 class Fill:
@@ -203,6 +209,18 @@ class Operator:
 
 
 Step = Launch | Fill | Copy | Operator
+
+
+def views_of(step: Step) -> tuple[View, ...]:
+    """Return all views that a step names."""
+    match step:
+        case Launch():
+            return tuple(argument.view for argument in step.arguments if argument.view is not None)
+        case Fill():
+            return (step.target,)
+        case Copy():
+            return step.source, step.target
+    return *step.inputs, *step.outputs
 
 
 @frozen(kw_only=True)

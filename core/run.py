@@ -72,13 +72,6 @@ class LaunchSample:
 
 
 @frozen(kw_only=True)
-class Sample:
-    """The samples of a plan's launches, in order."""
-
-    launches: tuple[LaunchSample, ...]
-
-
-@frozen(kw_only=True)
 class RunResult:
     """Outputs and side effects of one execution.
 
@@ -96,7 +89,8 @@ class RunResult:
     outputs: tuple[bytes, ...] = ()
     written: tuple[bytes, ...] = ()
     tainted: tuple[bytes, ...] = ()
-    sample: Sample | None = None
+    sample: tuple[LaunchSample, ...] | None = None
+    """Of each launch, in order."""
     mutated: tuple[int, ...] = ()
     out_of_bounds: tuple[int, ...] = ()
     failure: Failure | None = None

@@ -17,7 +17,6 @@ from ..core.task import Profile
 from ..core.verdict import StageResult, decide, skip
 from .plan_validation import validate_plan
 
-_NARROW_DTYPES = frozenset({"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"})
 JUDGED = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 """The sizes whose recordings decide the stage."""
 
@@ -35,7 +34,7 @@ def find_compile_failure(report: CompileReport, purity: Purity = "strict") -> Fa
     if report.failure is not None:
         return report.failure
     if not report.recordings:
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no recording was returned")
+        return Failure(Outcome.BROKEN_PROTOCOL, "no recording was returned")
     dtype = report.recordings[0].dtype
     for recording in report.recordings:
         if recording.dtype == dtype and recording.profile in JUDGED:
@@ -54,7 +53,7 @@ def judge_recording(recording: Recording, report: CompileReport, purity: Purity 
     if recording.failure is not None:
         return recording.failure
     if recording.plan is None:
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"no plan for {recording.profile}")
+        return Failure(Outcome.BROKEN_PROTOCOL, f"no plan for {recording.profile}")
     is_declared = recording.profile is Profile.DECLARED and recording.dtype == report.recordings[0].dtype
     failure = find_narrow_parameter(recording, report.reference) or validate_plan(
         recording.plan,
@@ -64,7 +63,7 @@ def judge_recording(recording: Recording, report: CompileReport, purity: Purity 
     )
     if failure is None or is_declared:
         return failure
-    return Failure(outcome=failure.outcome, message=f"at {recording.profile} sizes: {failure.message}".rstrip(": "))
+    return Failure(failure.outcome, f"at {recording.profile} sizes: {failure.message}".rstrip(": "))
 
 
 def find_recording(report: CompileReport, profile: Profile, dtype: str) -> Recording | None:
@@ -77,9 +76,8 @@ def multiplies_narrowly(report: CompileReport) -> bool:
 
     Such a product is as exact as one in TF32 for values near 1, which the tolerances admit, and has not its range.
     """
-    if not report.recordings or report.recordings[0].dtype != "float32" or report.recordings[0].plan is None:
-        return False
-    return any(map(_is_narrow, (name for kernel in report.recordings[0].plan.kernels for name in kernel.dot_operands)))
+    plan = _float32_plan(report)
+    return plan is not None and any(_is_narrow(name) for kernel in plan.kernels for name in kernel.dot_operands)
 
 
 def cuts_to_tf32(report: CompileReport) -> bool:
@@ -105,18 +103,20 @@ def _is_coarse(name: str) -> bool:
     return name.startswith(("bf16", "bfloat16", "f8", "float8"))
 
 
+def _is_narrow(name: str) -> bool:
+    return _is_coarse(name) or name.startswith(("f16", "float16"))
+
+
+def _float32_plan(report: CompileReport) -> LaunchPlan | None:
+    """The first recording's plan, where that is in float32."""
+    first = report.recordings[0] if report.recordings else None
+    return first.plan if first is not None and first.dtype == "float32" else None
+
+
 def narrows(report: CompileReport) -> bool:
     """Whether a float32 plan's values pass through a narrower floating-point type, in a kernel or in memory."""
-    if not report.recordings or report.recordings[0].dtype != "float32" or report.recordings[0].plan is None:
-        return False
-    plan = report.recordings[0].plan
-    in_memory = (buffer.dtype for buffer in plan.buffers if buffer.kind is BufferKind.TEMPORARY)
-    in_kernels = (name for kernel in plan.kernels for name in (*kernel.narrowed, *kernel.dot_operands))
-    return any(map(_is_narrow, in_kernels)) or any(name in _NARROW_DTYPES for name in in_memory)
-
-
-def _is_narrow(name: str) -> bool:
-    return name == "bf16" or name.startswith(("f16", "f8"))
+    plan = _float32_plan(report)
+    return plan is not None and any(map(_is_narrow, _narrow_names(plan)))
 
 
 def find_narrow_parameter(recording: Recording, reference: ReferenceSignature) -> Failure | None:
@@ -128,9 +128,9 @@ def find_narrow_parameter(recording: Recording, reference: ReferenceSignature) -
         return None
     for buffer in recording.plan.buffers:
         is_parameter = buffer.kind is BufferKind.PARAMETER and buffer.name in reference.parameters
-        if is_parameter and buffer.dtype in _NARROW_DTYPES:
+        if is_parameter and _is_narrow(buffer.dtype):
             message = f"parameter {buffer.name} is {buffer.dtype}, the reference's is {recording.dtype}"
-            return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+            return Failure(Outcome.WRONG_SIGNATURE, message)
     return None
 
 
@@ -150,7 +150,7 @@ def find_unseen_kernel(report: CompileReport) -> Failure | None:
     if not unseen:
         return None
     message = f"{', '.join(unseen)} is launched at the declared sizes only, which this backend cannot run"
-    return Failure(outcome=Outcome.UNSUPPORTED, message=message)
+    return Failure(Outcome.UNSUPPORTED, message)
 
 
 def find_unseen_operator(report: CompileReport) -> Failure | None:
@@ -170,4 +170,4 @@ def find_unseen_operator(report: CompileReport) -> Failure | None:
     if not declared:
         return None
     message = f"{', '.join(sorted(declared))}: more often at the declared sizes, which this backend does not run"
-    return Failure(outcome=Outcome.UNSUPPORTED, message=message)
+    return Failure(Outcome.UNSUPPORTED, message)

@@ -6,7 +6,7 @@ tolerance of the oracle.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from attrs import evolve, frozen
@@ -68,37 +68,19 @@ def compare_run(
 ) -> tuple[Comparison, ...] | Failure:
     """Compare what one execution left with what the reference has, or return why it is refused without that.
 
-    `outputs` are the result's, as in `compare_outputs`.
-    """
-    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
-    return failure or compare_outputs(plan, outputs, expected)
-
-
-def compare_outputs(
-    plan: LaunchPlan, outputs: Sequence[NDArray[np.generic] | None], expected: Sequence[ExpectedOutput]
-) -> tuple[Comparison, ...] | Failure:
-    """Compare a run's outputs with the reference's, or return why they cannot be.
-
     `outputs` are null where a result's bytes do not fit the plan. Arrays have the shapes of the plan's outputs.
     """
+    failure = result.failure or find_trespass(plan, result.out_of_bounds, result.mutated)
+    if failure is not None:
+        return failure
     if len(outputs) != len(plan.outputs):
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="not as many results as the plan returns")
+        return Failure(Outcome.BROKEN_PROTOCOL, "not as many results as the plan returns")
     if len(plan.outputs) != len(expected):
-        message = f"returns {len(plan.outputs)} tensors, the reference {len(expected)}"
-        return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
-    comparisons = tuple(_compare_each(plan, outputs, expected))
-    if None in comparisons:
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="a result's size is not what the plan says")
-    return tuple(comparison for comparison in comparisons if comparison is not None)
-
-
-def _compare_each(
-    plan: LaunchPlan, outputs: Sequence[NDArray[np.generic] | None], expected: Sequence[ExpectedOutput]
-) -> Iterator[Comparison | None]:
+        return Failure(Outcome.WRONG_SIGNATURE, f"returns {len(plan.outputs)} tensors, the reference {len(expected)}")
+    comparisons = []
     for view, actual, wanted in zip(plan.outputs, outputs, expected, strict=True):
         if actual is None:
-            yield None
-            return
+            return Failure(Outcome.BROKEN_PROTOCOL, "a result's size is not what the plan says")
         found = compare(
             actual,
             wanted.values,
@@ -110,7 +92,8 @@ def _compare_each(
             wanted.judges_elements_alone,
             wanted.integer_range,
         )
-        yield evolve(found, share_of_tolerance=wanted.share_of_tolerance)
+        comparisons.append(evolve(found, share_of_tolerance=wanted.share_of_tolerance))
+    return tuple(comparisons)
 
 
 def find_trespass(plan: LaunchPlan, out_of_bounds: Sequence[int], mutated: Sequence[int]) -> Failure | None:
@@ -119,7 +102,7 @@ def find_trespass(plan: LaunchPlan, out_of_bounds: Sequence[int], mutated: Seque
     Both are indices of the plan's buffers.
     """
     if out_of_bounds:
-        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=_name_buffers(plan, out_of_bounds))
+        return Failure(Outcome.OUT_OF_BOUNDS, _name_buffers(plan, out_of_bounds))
     if mutated:
         kinds = {plan.buffers[index].kind for index in mutated if 0 <= index < len(plan.buffers)}
         advice = (
@@ -127,7 +110,7 @@ def find_trespass(plan: LaunchPlan, out_of_bounds: Sequence[int], mutated: Seque
             if kinds == {BufferKind.CONSTANT}
             else ""
         )
-        return Failure(outcome=Outcome.INPUT_MUTATED, message=_name_buffers(plan, mutated) + advice)
+        return Failure(Outcome.INPUT_MUTATED, _name_buffers(plan, mutated) + advice)
     return None
 
 
@@ -141,12 +124,12 @@ def judge_run(report: RunReport) -> Failure | None:
     if report.failure is not None:
         return report.failure
     if not report.comparisons:
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no output was returned")
+        return Failure(Outcome.BROKEN_PROTOCOL, "no output was returned")
     for position, comparison in enumerate(report.comparisons):
         failure = _judge_comparison(comparison)
         if failure is not None:
             where = f"output {position}: " if len(report.comparisons) > 1 else ""
-            return Failure(outcome=failure.outcome, message=where + failure.message)
+            return Failure(failure.outcome, where + failure.message)
     return None
 
 
@@ -154,24 +137,20 @@ def _judge_comparison(comparison: Comparison) -> Failure | None:
     if accepts(comparison):
         return None
     if not comparison.shape_matches:
-        return Failure(
-            outcome=Outcome.WRONG_SIGNATURE, message=f"another shape than the reference's, {comparison.shape}"
-        )
+        return Failure(Outcome.WRONG_SIGNATURE, f"another shape than the reference's, {comparison.shape}")
     if not comparison.dtype_matches:
-        return Failure(
-            outcome=Outcome.WRONG_SIGNATURE, message=f"{comparison.dtype} is not the dtype of the reference's result"
-        )
+        return Failure(Outcome.WRONG_SIGNATURE, f"{comparison.dtype} is not the dtype of the reference's result")
     shape = f", {comparison.dtype} of shape {comparison.shape}" if comparison.shape else ""
     of_all = f"of {comparison.num_elements} elements"
     if comparison.num_nonfinite:
-        return Failure(outcome=Outcome.NOT_FINITE, message=f"{comparison.num_nonfinite} {of_all}{shape}")
+        return Failure(Outcome.NOT_FINITE, f"{comparison.num_nonfinite} {of_all}{shape}")
     if comparison.num_different:
-        return Failure(outcome=Outcome.WRONG_VALUES, message=f"{comparison.num_different} {of_all} differ{shape}")
+        return Failure(Outcome.WRONG_VALUES, f"{comparison.num_different} {of_all} differ{shape}")
     tolerance, share = TOLERANCES[comparison.dtype], comparison.share_of_tolerance
     own = f", of its own scale {comparison.worst_element:.2g}" if comparison.worst_element else ""
     return Failure(
-        outcome=Outcome.WRONG_VALUES,
-        message=f"relative error {comparison.relative_error:.2g} (at most {share * tolerance.relative_error:.2g}), "
+        Outcome.WRONG_VALUES,
+        f"relative error {comparison.relative_error:.2g} (at most {share * tolerance.relative_error:.2g}), "
         f"worst element {comparison.worst_excess:.2g}{own} (at most {share * tolerance.worst_excess:.2g}){shape}",
     )
 

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
 from ..core.candidate import Failure, ReferenceSignature
 from ..core.outcome import Outcome
-from ..core.plan import ArgumentKind, Buffer, BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, Purity, View
+from ..core.plan import Buffer, BufferKind, Copy, Kernel, Launch, LaunchPlan, Operator, Purity, Step, View, views_of
 
 _MAX_ELEMENTS = 2**48 - 1
 """No GPU addresses more; beyond this, what a plan claims would overflow the judge's floating-point estimates."""
@@ -44,9 +43,9 @@ def validate_plan(
     is_admitted = purity == "lenient" and len(plan.arithmetic) == len(plan.operators)
     if not is_admitted and (plan.arithmetic or plan.operators):
         operators = ", ".join(sorted(set(plan.arithmetic)))
-        return Failure(outcome=Outcome.TORCH_ARITHMETIC, message=operators)
+        return Failure(Outcome.TORCH_ARITHMETIC, operators)
     if not plan.launches:
-        return Failure(outcome=Outcome.NO_LAUNCH)
+        return Failure(Outcome.NO_LAUNCH)
     if reference is not None:
         failure = _check_signature(plan, reference)
         if failure is not None:
@@ -57,7 +56,6 @@ def validate_plan(
 
 def check_structure(plan: LaunchPlan) -> Failure | None:
     """Whether a plan, which an untrusted process wrote, is consistent in itself: indices, names, extents."""
-    views = list(plan.outputs)
     for step in plan.steps:
         match step:
             case Launch():
@@ -65,16 +63,10 @@ def check_structure(plan: LaunchPlan) -> Failure | None:
                     return _inconsistent("a launch of an unknown kernel")
                 if any(not 0 <= extent <= limit for extent, limit in zip(step.grid, _MAX_GRID, strict=True)):
                     return _inconsistent("a launch on an impossible grid")
-                views += [argument.view for argument in step.arguments if argument.view is not None]
-            case Copy(source=source, target=target):
-                views += [source, target]
-            case Fill(target=target):
-                views.append(target)
             case Operator(name=name, operands=operands):
                 if not _OPERATOR.fullmatch(name) or any(item.items for operand in operands for item in operand.items):
                     return _inconsistent("an operator that no plan can hold")
-                views += [*step.inputs, *step.outputs]
-    for view in views:
+    for view in (*plan.outputs, *(view for step in plan.steps for view in views_of(step))):
         if not 0 <= view.buffer < len(plan.buffers):
             return _inconsistent("a view of an unknown buffer")
         if not _is_possible_view(view):
@@ -112,7 +104,7 @@ def _is_possible_kernel(kernel: Kernel) -> bool:
 
 
 def _inconsistent(message: str) -> Failure:
-    return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=message)
+    return Failure(Outcome.BROKEN_PROTOCOL, message)
 
 
 def _check_signature(plan: LaunchPlan, reference: ReferenceSignature) -> Failure | None:
@@ -120,8 +112,7 @@ def _check_signature(plan: LaunchPlan, reference: ReferenceSignature) -> Failure
     wanted = list(zip(reference.dtypes, reference.shapes, strict=True))
     if len(found) == len(wanted) and all(f == w for f, w in zip(found, wanted, strict=True)):
         return None
-    message = f"returns {_describe(found)}, the reference {_describe(wanted)}"
-    return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
+    return Failure(Outcome.WRONG_SIGNATURE, f"returns {_describe(found)}, the reference {_describe(wanted)}")
 
 
 def _describe(tensors: list[tuple[str, tuple[int, ...]]]) -> str:
@@ -131,18 +122,33 @@ def _describe(tensors: list[tuple[str, tuple[int, ...]]]) -> str:
 def _find_mutation(plan: LaunchPlan) -> Failure | None:
     """A step that stores to what the candidate was given; kernels that were not compiled have the benefit of doubt."""
     for step in plan.steps:
-        if isinstance(step, Launch):
-            kernel = plan.kernels[step.kernel]
-            targets = written_views(step, kernel) if _is_compiled(kernel) else ()
-        elif isinstance(step, Operator):
-            targets = step.outputs
-        else:
-            targets = (step.target,)
-        for view in targets:
+        if isinstance(step, Launch) and not _is_compiled(plan.kernels[step.kernel]):
+            continue
+        for view in _targets(plan, step):
             buffer = plan.buffers[view.buffer]
             if buffer.kind in (BufferKind.INPUT, BufferKind.PARAMETER):
-                return Failure(outcome=Outcome.INPUT_MUTATED, message=f"{buffer.kind} {buffer.name}")
+                return Failure(Outcome.INPUT_MUTATED, f"{buffer.kind} {buffer.name}")
     return None
+
+
+def _sources(plan: LaunchPlan, step: Step) -> tuple[View, ...]:
+    match step:
+        case Launch():
+            return read_views(step, plan.kernels[step.kernel])
+        case Operator():
+            return step.inputs
+        case Copy():
+            return (step.source,)
+    return ()
+
+
+def _targets(plan: LaunchPlan, step: Step) -> tuple[View, ...]:
+    match step:
+        case Launch():
+            return written_views(step, plan.kernels[step.kernel])
+        case Operator():
+            return step.outputs
+    return (step.target,)
 
 
 class _Flow:
@@ -159,40 +165,19 @@ class _Flow:
                 self.carried[index].add(int(buffer.name))
 
     def follow(self) -> None:
+        """Follow values step by step; what PyTorch computes counts as computed, and as launched if a launch fed it."""
         for step in self.plan.steps:
-            match step:
-                case Launch():
-                    self._launch(step)
-                case Copy(source=source, target=target):
+            sources = [view.buffer for view in _sources(self.plan, step)]
+            carried = set[int]().union(*(self.carried[source] for source in sources))
+            is_computed = isinstance(step, (Launch, Operator))
+            computed = carried if is_computed else set[int]().union(*(self.computed[source] for source in sources))
+            launched = isinstance(step, Launch) or any(self.launched[source] for source in sources)
+            for target in _targets(self.plan, step):
+                if not isinstance(step, Launch):
                     self._overwrite(target)
-                    self.carried[target.buffer] |= self.carried[source.buffer]
-                    self.computed[target.buffer] |= self.computed[source.buffer]
-                    self.launched[target.buffer] |= self.launched[source.buffer]
-                case Fill(target=target):
-                    self._overwrite(target)
-                case Operator():
-                    self._operate(step)
-
-    def _operate(self, step: Operator) -> None:
-        """What PyTorch computes counts as computed, but a result is written by a launch only if it comes from one."""
-        sources = [view.buffer for view in step.inputs]
-        reached = set().union(*(self.carried[source] | self.computed[source] for source in sources))
-        launched = any(self.launched[source] for source in sources)
-        for target in step.outputs:
-            self._overwrite(target)
-            self.carried[target.buffer] |= reached
-            self.computed[target.buffer] |= reached
-            self.launched[target.buffer] |= launched
-
-    def _launch(self, launch: Launch) -> None:
-        kernel = self.plan.kernels[launch.kernel]
-        reached: set[int] = set()
-        for view in read_views(launch, kernel):
-            reached |= self.carried[view.buffer]
-        for view in written_views(launch, kernel):
-            self.carried[view.buffer] |= reached
-            self.computed[view.buffer] |= reached
-            self.launched[view.buffer] = True
+                self.carried[target.buffer] |= carried
+                self.computed[target.buffer] |= computed
+                self.launched[target.buffer] |= launched
 
     def _overwrite(self, target: View) -> None:
         """A step that replaces a whole buffer makes what was there before irrelevant."""
@@ -207,34 +192,25 @@ def _check_flow(plan: LaunchPlan, used_inputs: tuple[int, ...]) -> Failure | Non
     flow.follow()
     for position, view in enumerate(plan.outputs):
         if math.prod(view.shape) and not flow.launched[view.buffer]:
-            return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=f"output {position}")
+            return Failure(Outcome.OUTPUT_NOT_WRITTEN, f"output {position}")
     reached: set[int] = set()
     for view in plan.outputs:
         reached |= flow.computed[view.buffer]
     unused = [str(position) for position in used_inputs if position not in reached]
     if unused:
-        return Failure(outcome=Outcome.INPUT_UNUSED, message=f"input {', '.join(unused)}")
+        return Failure(Outcome.INPUT_UNUSED, f"input {', '.join(unused)}")
     return None
 
 
 def read_views(launch: Launch, kernel: Kernel) -> tuple[View, ...]:
     """The views that a launch loads from; every view argument where the kernel was not compiled."""
-    return _views(launch, kernel.reads if _is_compiled(kernel) else None)
+    return tuple(view for name, view in launch.views.items() if not _is_compiled(kernel) or name in kernel.reads)
 
 
 def written_views(launch: Launch, kernel: Kernel) -> tuple[View, ...]:
     """The views that a launch stores to; every view argument where the kernel was not compiled."""
-    return _views(launch, kernel.writes if _is_compiled(kernel) else None)
+    return tuple(view for name, view in launch.views.items() if not _is_compiled(kernel) or name in kernel.writes)
 
 
 def _is_compiled(kernel: Kernel) -> bool:
     return kernel.binary is not None or bool(kernel.reads) or bool(kernel.writes)
-
-
-def _views(launch: Launch, names: tuple[str, ...] | None) -> tuple[View, ...]:
-    arguments: Mapping[str, View] = {
-        argument.name: argument.view
-        for argument in launch.arguments
-        if argument.kind is ArgumentKind.VIEW and argument.view is not None
-    }
-    return tuple(view for name, view in arguments.items() if names is None or name in names)

@@ -13,9 +13,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
-from ..core.plan import BufferKind, Copy, Fill, Kernel, Launch, LaunchPlan, Operator, View
+from ..core.plan import BufferKind, Kernel, Launch, LaunchPlan, View, views_of
 from .plan_validation import read_views, written_views
 
 ITEM_BYTES = {
@@ -55,35 +55,25 @@ class Gpu:
 
 
 # NVIDIA's data sheets: H200 and H100 (SXM, 2024) and A100 80 GB (SXM, 2021)
-GPUS = {
-    "h200": Gpu(
-        name="h200",
-        bandwidth_tb_s=4.8,
-        num_multiprocessors=132,
-        vector_tflops=67.0,
-        tf32_tflops=494.7,
-        half_tflops=989.5,
-        shared_bytes=232_448,
-    ),
-    "h100": Gpu(
-        name="h100",
-        bandwidth_tb_s=3.35,
-        num_multiprocessors=132,
-        vector_tflops=67.0,
-        tf32_tflops=494.7,
-        half_tflops=989.5,
-        shared_bytes=232_448,
-    ),
-    "a100": Gpu(
-        name="a100",
-        bandwidth_tb_s=2.039,
-        num_multiprocessors=108,
-        vector_tflops=19.5,
-        tf32_tflops=156.0,
-        half_tflops=312.0,
-        shared_bytes=166_912,
-    ),
-}
+_H200 = Gpu(
+    name="h200",
+    bandwidth_tb_s=4.8,
+    num_multiprocessors=132,
+    vector_tflops=67.0,
+    tf32_tflops=494.7,
+    half_tflops=989.5,
+    shared_bytes=232_448,
+)
+_A100 = Gpu(
+    name="a100",
+    bandwidth_tb_s=2.039,
+    num_multiprocessors=108,
+    vector_tflops=19.5,
+    tf32_tflops=156.0,
+    half_tflops=312.0,
+    shared_bytes=166_912,
+)
+GPUS = {gpu.name: gpu for gpu in (_H200, evolve(_H200, name="h100", bandwidth_tb_s=3.35), _A100)}
 
 
 @frozen(kw_only=True)
@@ -96,6 +86,13 @@ class EagerOperator:
     dtype: str = "float32"
     axes: tuple[int, ...] = ()
     """What it works along: those that it is given, or all where it leaves none; empty where it does neither."""
+    is_pointwise: bool = False
+    """Whether each element that it returns follows from single elements, as PyTorch's tags say."""
+
+    @property
+    def short_name(self) -> str:
+        """Return the name without name space and overload."""
+        return self.name.split(".")[1]
 
 
 def estimate_reference_us(operators: Sequence[EagerOperator], gpu: Gpu) -> float:
@@ -117,21 +114,16 @@ def estimate_plan_us(plan: LaunchPlan, matmul_flops: int, gpu: Gpu) -> float:
     share = matmul_flops / max(1, len(with_dot) or len(plan.launches))
     total = 0.0
     for step in plan.steps:
-        match step:
-            case Launch():
-                kernel = plan.kernels[step.kernel]
-                total += _launch_us(step, kernel, share if kernel.has_dot or not with_dot else 0.0, gpu)
-            case Copy(source=source, target=target):
-                total += LAUNCH_US + _bytes_us(_view_bytes(source) + _view_bytes(target), gpu)
-            case Operator(inputs=inputs, outputs=outputs):
-                total += LAUNCH_US + _bytes_us(sum(map(_view_bytes, (*inputs, *outputs))), gpu)
-            case Fill(target=target):
-                total += LAUNCH_US + _bytes_us(_view_bytes(target), gpu)
+        if isinstance(step, Launch):
+            kernel = plan.kernels[step.kernel]
+            total += _launch_us(step, kernel, share if kernel.has_dot or not with_dot else 0.0, gpu)
+        else:
+            total += LAUNCH_US + _bytes_us(sum(map(_view_bytes, views_of(step))), gpu)
     return max(total, LAUNCH_US + _bytes_us(_least_bytes(plan), gpu))
 
 
 def _least_bytes(plan: LaunchPlan) -> int:
-    used = {a.view.buffer for launch in plan.launches for a in launch.arguments if a.view is not None}
+    used = {view.buffer for launch in plan.launches for view in launch.views.values()}
     given = [plan.buffers[index] for index in used if plan.buffers[index].kind is not BufferKind.TEMPORARY]
     read = sum(buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 4) for buffer in given)
     return read + sum(map(_view_bytes, plan.outputs))
@@ -162,8 +154,8 @@ def _peak_tflops(launch: Launch, kernel: Kernel, gpu: Gpu) -> float:
 
 
 def _is_half(launch: Launch) -> bool:
-    views = [argument.view for argument in launch.arguments if argument.view is not None]
-    return bool(views) and views[0].dtype in ("float16", "bfloat16")
+    first = next(iter(launch.views.values()), None)
+    return first is not None and first.dtype in ("float16", "bfloat16")
 
 
 def _view_bytes(view: View) -> int:

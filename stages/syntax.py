@@ -153,23 +153,23 @@ def _inspect_once(source: str) -> Failure | None:
 def inspect_source(source: str) -> Failure | None:
     """The first objection to a source text, or None; never raises, whatever the text."""
     if not source.strip():
-        return Failure(outcome=Outcome.NO_CODE)
+        return Failure(Outcome.NO_CODE)
     if len(source) > MAX_SOURCE_CHARACTERS:
-        return Failure(outcome=Outcome.SYNTAX_ERROR, message=f"longer than {MAX_SOURCE_CHARACTERS} characters")
+        return Failure(Outcome.SYNTAX_ERROR, f"longer than {MAX_SOURCE_CHARACTERS} characters")
     try:
         tree = parse(source)
         if any(getattr(node, "finalbody", None) for node in ast.walk(tree)) and count_compiled(tree) > MAX_COPIED_NODES:
-            return Failure(outcome=Outcome.SYNTAX_ERROR, message="finally blocks are nested too deeply")
+            return Failure(Outcome.SYNTAX_ERROR, "finally blocks are nested too deeply")
         with quietly():
             compile(tree, "candidate.py", "exec", dont_inherit=True)  # some errors are found after parsing only
         return _inspect(tree)
     except SyntaxError as error:
         where = f"line {error.lineno}: " if error.lineno else ""
-        return Failure(outcome=Outcome.SYNTAX_ERROR, message=f"{where}{error.msg}")
+        return Failure(Outcome.SYNTAX_ERROR, f"{where}{error.msg}")
     except (RecursionError, MemoryError, TooEntangled):
-        return Failure(outcome=Outcome.SYNTAX_ERROR, message="nested too deeply")
+        return Failure(Outcome.SYNTAX_ERROR, "nested too deeply")
     except (ValueError, OverflowError) as error:  # null bytes, lone surrogates, enormous literals
-        return Failure(outcome=Outcome.SYNTAX_ERROR, message=str(error).splitlines()[0] if str(error) else "")
+        return Failure(Outcome.SYNTAX_ERROR, str(error).splitlines()[0] if str(error) else "")
 
 
 def count_compiled(tree: ast.AST) -> int:
@@ -200,7 +200,7 @@ def _inspect(tree: ast.Module) -> Failure | None:
     if forbidden is None:
         found = min(_forbidden_uses(names, kernels), default=None)
         if found is not None:
-            forbidden = Failure(outcome=Outcome.FORBIDDEN_NAME, message=f"line {found[0]}: {found[1]}")
+            forbidden = Failure(Outcome.FORBIDDEN_NAME, f"line {found[0]}: {found[1]}")
     return forbidden or _find_missing_form(tree, names, kernels)
 
 
@@ -219,7 +219,7 @@ def _find_forbidden_import(names: Names) -> Failure | None:
         for module in modules:
             if not _is_allowed(module):
                 advice = "; a candidate has torch, triton, math and a few more (docs/host-code.md)"
-                return Failure(outcome=Outcome.FORBIDDEN_IMPORT, message=f"line {node.lineno}: {module}{advice}")
+                return Failure(Outcome.FORBIDDEN_IMPORT, f"line {node.lineno}: {module}{advice}")
     return None
 
 
@@ -334,13 +334,13 @@ def _is_forbidden_path(path: str) -> bool:
 def _find_missing_form(tree: ast.Module, names: Names, kernels: set[str]) -> Failure | None:
     classes = {node.name: node for node in _top_level(tree.body) if isinstance(node, ast.ClassDef)}
     if "ModelNew" not in classes or not _has_forward(classes["ModelNew"], classes):
-        return Failure(outcome=Outcome.NO_MODEL)
+        return Failure(Outcome.NO_MODEL)
     if not kernels:
-        return Failure(outcome=Outcome.NO_KERNEL)
+        return Failure(Outcome.NO_KERNEL)
     launches = any(_is_launch(call) for call, _ in names.calls)
     kept = (node.value for node in names.subscripts)  # `kernel[grid]`, to be called later
     if not launches and not any(isinstance(kernel, ast.Name) and kernel.id in kernels for kernel in kept):
-        return Failure(outcome=Outcome.NO_LAUNCH, message="a launch is written kernel[grid](...)")
+        return Failure(Outcome.NO_LAUNCH, "a launch is written kernel[grid](...)")
     return None
 
 

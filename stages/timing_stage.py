@@ -31,7 +31,7 @@ def judge_timing(candidate: Candidate) -> StageResult:
         return skip(Stage.TIMING)
     failure = report.failure
     if failure is None and speedup_of(report) is None:
-        failure = Failure(outcome=Outcome.RUN_FAILED, message="no usable trial")
+        failure = Failure(Outcome.RUN_FAILED, "no usable trial")
     if failure is not None:
         return decide(Stage.TIMING, failure, report.seconds)
     words = "; ".join([*find_doubts(report), *_name_configuration(report)])

@@ -18,7 +18,7 @@ against a scale of its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from attrs import evolve, frozen
@@ -68,19 +68,8 @@ WHERE_FINITE = 1e6
 """Of the limits, where only infinities and NaN count: large values through a product whose rounding is not known."""
 SMALLEST = {"float64": 2.3e-308, "float32": 1.2e-38, "float16": 6.0e-8, "bfloat16": 1.2e-38}
 LARGEST_FINITE = {"float64": 1.797e308, "float32": 3.4028235e38, "float16": 65504.0, "bfloat16": 3.3895314e38}
-_PRODUCTS_OF_MANY = frozenset({"cumprod", "prod"})
-_SHARE_OF_RANGE = 1e-4
 _PIECE = 1 << 16
 """Elements that are compared at once: in float64 they stay in a processor's cache."""
-
-
-def find_largest_safe(operators: Collection[str]) -> float:
-    """Return the largest result that a right kernel in float32 reaches whatever the order in which it multiplies.
-
-    Products of many values leave float32's range as soon as these are doubled. On the way to a result that is not
-    beyond it a product may be, and where depends on the order. `operators` are the names of the reference's.
-    """
-    return math.inf if _PRODUCTS_OF_MANY.isdisjoint(operators) else _SHARE_OF_RANGE * LARGEST_FINITE["float32"]
 
 
 def choose_share(

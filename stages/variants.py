@@ -33,6 +33,7 @@ from attrs import evolve, field, frozen
 from ..core.candidate import Variant
 from ..core.recipe.extensions import VerifierSpec
 from ..core.task import Profile
+from .operator_traits import OperatorTraits
 from .variant_inputs import VariantInputs
 
 Group = Literal["training", "hidden", "sampled", "single"]
@@ -55,20 +56,8 @@ class Facts(Protocol):
         """Whether there are integers among the inputs, and the reference accepts the variant's."""
 
     @property
-    def begins_with_product(self) -> bool:
-        """Whether the reference's first operator multiplies matrices: its inputs, not what was made of them."""
-
-    @property
-    def num_operators(self) -> int:
-        """How many operators the reference has, where each is exact for single elements and none multiplies many."""
-
-    @property
-    def is_pointwise(self) -> bool:
-        """Whether each operator of the reference works on single elements or chooses among them."""
-
-    @property
-    def squares_nothing(self) -> bool:
-        """Whether no operator of the reference squares on its way: each works on single elements, chooses or adds."""
+    def traits(self) -> OperatorTraits:
+        """What the reference's operators say."""
         ...
 
     @property
@@ -109,14 +98,6 @@ class Facts(Protocol):
         """Whether the reference in the variant's dtype is well within tolerance on the variant's inputs."""
 
     @property
-    def subtracts_maximum(self) -> bool:
-        """Whether the reference's first operator subtracts the maximum itself."""
-
-    @property
-    def orders_inputs(self) -> bool:
-        """Whether the reference's first operator finds the position of an extreme."""
-
-    @property
     def resolves_ties(self) -> bool:
         """Whether PyTorch says which of several equal values a result stands for."""
 
@@ -152,16 +133,13 @@ def _row(variant: Variant, applies: Callable[[Facts], bool] = lambda facts: True
 
 def _spread_row(variant: Variant, spread: int, applies: Callable[[Facts], bool]) -> VariantRow:
     """Return a row of spread magnitudes; each element judges by itself, where the reference's own dtype is right."""
-    return VariantRow(
-        variant=variant,
-        group="hidden",
-        profile=Profile.SMALL,
-        changes={"spread": spread},
-        # a GPU has code for other sizes
-        applies=lambda facts: facts.is_interpreted and applies(facts),
-        is_by_element=True,
-        judges_elements_alone=True,
-    )
+    # a GPU has code for other sizes
+    row = _row(variant, lambda facts: facts.is_interpreted and applies(facts), spread=spread)
+    return evolve(row, profile=Profile.SMALL, is_by_element=True, judges_elements_alone=True)
+
+
+def _subtracts_maximum(facts: Facts) -> bool:
+    return facts.traits.subtracts_maximum
 
 
 def _is_massive_fair(facts: Facts) -> bool:
@@ -170,7 +148,7 @@ def _is_massive_fair(facts: Facts) -> bool:
 
 
 def _is_any_scale_fair(facts: Facts) -> bool:
-    return facts.squares_nothing and facts.degree == 1 == facts.own_degree and facts.is_exact
+    return facts.traits.squares_nothing and facts.degree == 1 == facts.own_degree and facts.is_exact
 
 
 VARIANTS: tuple[VariantRow, ...] = (
@@ -196,20 +174,23 @@ VARIANTS: tuple[VariantRow, ...] = (
     _row(Variant.OUTLIERS, chosen_scale=8.0, chosen_share=1 / 16),
     # a maximum of some of the elements, where the exponential of another then overflows: each row's largest lies where
     # no earlier one's has lain, by parity, part and other classes, here and in two further variants
-    _row(Variant.OUTLIERS_1000, lambda facts: facts.subtracts_maximum and facts.is_exact, height=1000.0),
+    _row(Variant.OUTLIERS_1000, lambda facts: facts.traits.subtracts_maximum and facts.is_exact, height=1000.0),
     # a maximum that starts from 0, and rows of which the first or the last element is never read
     _row(Variant.ALL_POSITIVE, side=1),
     _row(Variant.ALL_NEGATIVE, side=-1),
     # a softmax without its maximum, where every exponential underflows or some overflow; lanes beyond a row that hold
     # a number of moderate size
-    _row(Variant.SHIFT_MINUS_2000, lambda facts: facts.subtracts_maximum, shift=-2000.0, height=150.0, turn=1),
-    _row(
-        Variant.SCALE_30_SHIFT_100, lambda facts: facts.subtracts_maximum, scale=30.0, shift=100.0, height=150.0, turn=2
-    ),
+    _row(Variant.SHIFT_MINUS_2000, _subtracts_maximum, shift=-2000.0, height=150.0, turn=1),
+    _row(Variant.SCALE_30_SHIFT_100, _subtracts_maximum, scale=30.0, shift=100.0, height=150.0, turn=2),
     # the last of several equal values, and rows that are all zeros
     _row(Variant.TIES, lambda facts: facts.resolves_ties and facts.is_exact, step=0.5),
     # comparisons of rounded values
-    _row(Variant.SCALE_1E_2_SHIFT_1000, lambda facts: facts.orders_inputs and facts.is_exact, scale=0.01, shift=1000.0),
+    _row(
+        Variant.SCALE_1E_2_SHIFT_1000,
+        lambda facts: facts.traits.orders_inputs and facts.is_exact,
+        scale=0.01,
+        shift=1000.0,
+    ),
     _row(
         Variant.SCALE_1E_8,
         lambda facts: bool(facts.degree) and facts.own_degree == facts.degree and facts.is_exact,
@@ -230,12 +211,9 @@ VARIANTS: tuple[VariantRow, ...] = (
         is_large=True,
     ),
     # the same for squares of values beyond 256
-    VariantRow(
-        variant=Variant.FP16_SCALE_300,
-        group="hidden",
+    evolve(
+        _row(Variant.FP16_SCALE_300, lambda facts: facts.is_narrowed_to_float16 and facts.is_exact, scale=300.0),
         is_second_dtype=True,
-        changes={"scale": 300.0},
-        applies=lambda facts: facts.is_narrowed_to_float16 and facts.is_exact,
         is_large=True,
     ),
     # sums in fewer bits, and quotients and remainders that round towards zero
@@ -254,7 +232,7 @@ VARIANTS: tuple[VariantRow, ...] = (
     # operand that are skipped as they are faint
     _row(
         Variant.EXACT_PRODUCTS,
-        lambda facts: facts.begins_with_product and facts.is_exact,
+        lambda facts: facts.traits.begins_with_product and facts.is_exact,
         counterweight=10,
         rounded_through="float16",
         has_rounded_parameters=True,
@@ -262,32 +240,23 @@ VARIANTS: tuple[VariantRow, ...] = (
     # exponents that are capped in place of a maximum that is subtracted
     _row(
         Variant.EXACT_PRODUCTS_16,
-        lambda facts: facts.begins_with_product and facts.degree is None and facts.is_exact,
+        lambda facts: facts.traits.begins_with_product and facts.degree is None and facts.is_exact,
         scale=16.0,
         rounded_through="float16",
         has_rounded_parameters=True,
     ),
     # what cancels, overflows or is set to zero where magnitudes differ, and where a function exists for it (expm1);
     # a maximum that begins at a large negative number; less where a deviation or a norm squares on the way
-    _spread_row(Variant.SPREAD_30, 30, lambda facts: facts.num_operators > (1 if facts.is_pointwise else 0)),
-    _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.num_operators == 1 and facts.is_pointwise),
+    _spread_row(
+        Variant.SPREAD_30, 30, lambda facts: facts.traits.num_operators > (1 if facts.traits.is_pointwise else 0)
+    ),
+    _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.traits.num_operators == 1 and facts.traits.is_pointwise),
     # distances as differences of products, which cancel where operands are close
     _row(Variant.ALIKE, lambda facts: facts.has_inputs_of_one_shape and facts.is_exact, alike=2.0**-10),
     # arguments that are no tensors, and are taken for constants; a batch of one, whose strides are like no other's
-    VariantRow(
-        variant=Variant.NUMBERS,
-        group="hidden",
-        profile=Profile.NUMBERS,
-        applies=lambda facts: facts.has_numbers and facts.is_exact,
-    ),
+    evolve(_row(Variant.NUMBERS, lambda facts: facts.has_numbers and facts.is_exact), profile=Profile.NUMBERS),
     # branches by shape, and masks that are off by one
-    VariantRow(
-        variant=Variant.REMAINDER,
-        group="hidden",
-        profile=Profile.REMAINDER,
-        changes={"stream": "remainder"},
-        applies=lambda facts: facts.has_remainder,
-    ),
+    evolve(_row(Variant.REMAINDER, lambda facts: facts.has_remainder, stream="remainder"), profile=Profile.REMAINDER),
     VariantRow(variant=Variant.DECLARED, group="sampled", profile=Profile.DECLARED, changes={"stream": "declared"}),
     VariantRow(
         variant=Variant.DECLARED_PRECISION,

@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import Enum, auto
-from types import TracebackType
 from typing import Any, TypeVar
 
 from attrs import evolve
@@ -108,9 +107,7 @@ class CudaBackend:
     def __enter__(self) -> CudaBackend:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

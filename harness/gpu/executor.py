@@ -66,7 +66,7 @@ class Executor:
         self.is_spoilt = False
         """Whether a plan wrote where it must not, and who knows where else."""
 
-    def answer(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    def answer(self, header: dict[str, Any], blobs: list[bytes]) -> wire.Answer:
         """The reply to one request, with the failure that it ended in, if any."""
         binaries = {sha256: blobs[index] for sha256, index in header.get("binaries", {}).items()}
         try:
@@ -75,9 +75,7 @@ class Executor:
             return {"failure": to_plain(failure_of(error))}, []
         return {"failure": None, **reply}, outputs
 
-    def _reply(
-        self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    def _reply(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> wire.Answer:
         match header["kind"]:
             case "warm up":
                 self._timer.warm_up()
@@ -111,15 +109,13 @@ class Executor:
                 return self._run_all(header, binaries, blobs)
         return {}, []
 
-    def _run_all(
-        self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]
-    ) -> tuple[dict[str, Any], list[bytes]]:
+    def _run_all(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> wire.Answer:
         results: list[dict[str, Any]] = []
         outputs: list[bytes] = []
         for plain in header["requests"]:
             plan = from_plain(plain["plan"], LaunchPlan)
             result = self._run(Variant(plain["variant"]), plan, _place(_read(plan, plain["storages"], blobs)), binaries)
-            results.append(_to_plain(result, outputs))
+            results.append(wire.write_run_result(result, outputs))
         return {"results": results}, outputs
 
     def _run_large(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
@@ -146,7 +142,7 @@ class Executor:
             self._outputs = [_flat_bytes(buffers.view(view)) for view in plan.outputs]
         except Exception as error:
             result = RunResult(variant=Variant.DECLARED, failure=failure_of(error))
-        return {"result": _to_plain(result, []), "sizes": [len(output) for output in self._outputs]}
+        return {"result": wire.write_run_result(result, []), "sizes": [len(output) for output in self._outputs]}
 
     def give_back(self) -> None:
         """Have much memory that lies unused here be free for others; what graphs keep for themselves stays."""
@@ -253,12 +249,12 @@ class Executor:
         torch.cuda.synchronize()
         return is_over
 
-    def _finish_timing(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
+    def _finish_timing(self, header: dict[str, Any], blobs: list[bytes]) -> wire.Answer:
         timed = self._timer.finish_plan(lambda plan: _place(_read(plan, header["others"], blobs)))
         outputs: list[bytes] = []
         found = [result for result in (timed.first, timed.fresh) if result is not None]
         self.is_spoilt |= any(result.out_of_bounds for result in found)
-        results = [_to_plain(result, outputs) for result in found]
+        results = [wire.write_run_result(result, outputs) for result in found]
         return {"timed": to_plain(evolve(timed, first=None, fresh=None)), "results": results}, outputs
 
     def _rank(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
@@ -296,13 +292,6 @@ def _load(record: Kernel, binaries: dict[str, bytes]) -> LoadedKernel:
 
 def _unused_bytes() -> int:
     return torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-
-
-def _to_plain(result: RunResult, outputs: list[bytes]) -> dict[str, Any]:
-    """A result with its outputs among the frame's blobs."""
-    first = len(outputs)
-    outputs += result.outputs
-    return {**to_plain(evolve(result, outputs=())), "outputs": list(range(first, len(outputs))), "written": []}
 
 
 def _read(plan: LaunchPlan, storages: dict[str, int], blobs: list[bytes]) -> dict[int, torch.Tensor]:

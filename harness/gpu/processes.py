@@ -157,11 +157,11 @@ class Executor:
             reply, outputs = wire.read(connection.recv, _MAX_FRAME)
         except TimeoutError:
             self.close()
-            failure = Failure(outcome=Outcome.TIMEOUT, message=f"still running on the GPU after {limit_s:g} s")
+            failure = Failure(Outcome.TIMEOUT, f"still running on the GPU after {limit_s:g} s")
             raise Lost(failure) from None
         except (OSError, wire.FrameError) as error:
             self.close()
-            raise Lost(Failure(outcome=Outcome.CRASHED, message=f"the executor ended: {error}")) from None
+            raise Lost(Failure(Outcome.CRASHED, f"the executor ended: {error}")) from None
         if "fatal" in reply:
             self.close()
             raise Lost(from_plain(reply["fatal"], Failure))

@@ -113,26 +113,17 @@ def find_changeable_integers(
     return tuple(at for at in positions if matters(at))
 
 
-def find_repeatable_integers(
-    task: Task, model: torch.nn.Module, inputs: list[Any], change: IntegerChange
-) -> tuple[int, ...]:
-    """Return the positions of integers that may be "repeated": those that this changes, if the reference accepts it."""
-    positions = tuple(at for at, value in enumerate(inputs) if is_integer(value))
+def find_acceptable(task: Task, model: torch.nn.Module, inputs: list[Any], change: IntegerChange) -> tuple[int, ...]:
+    """Positions of masks that may be "mixed" or "emptied", or of integers that are changed where they are "repeated".
+
+    All, where the reference accepts them so, or none.
+    """
+    is_wanted = is_integer if change == "repeated" else is_mask_tensor
+    positions = tuple(at for at, value in enumerate(inputs) if is_wanted(value))
     changed = _change(task, inputs, positions, change)
-    positions = tuple(at for at in positions if not torch.equal(changed[at], inputs[at]))
-    if not positions or _try_call(task, model, changed) is None:
-        return ()
-    return positions
-
-
-def find_changeable_masks(
-    task: Task, model: torch.nn.Module, inputs: list[Any], change: IntegerChange
-) -> tuple[int, ...]:
-    """Return the positions of masks that may be "mixed" or "emptied": all, where the reference accepts them so."""
-    positions = tuple(at for at, value in enumerate(inputs) if is_mask_tensor(value))
-    if not positions or _try_call(task, model, _change(task, inputs, positions, change)) is None:
-        return ()
-    return positions
+    if change == "repeated":
+        positions = tuple(at for at in positions if not torch.equal(changed[at], inputs[at]))
+    return positions if positions and _try_call(task, model, changed) is not None else ()
 
 
 def _change(task: Task, inputs: list[Any], positions: tuple[int, ...], change: IntegerChange) -> list[Any]:

@@ -34,12 +34,7 @@ from ...stages.variant_inputs import IntegerChange, VariantInputs
 from ...stages.variants import HIDDEN_VARIANTS
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
-from .experiments import (
-    find_changeable_integers,
-    find_changeable_masks,
-    find_repeatable_integers,
-    is_same_in_evaluation,
-)
+from .experiments import find_acceptable, find_changeable_integers, is_same_in_evaluation
 from .reference import (
     build_model,
     call_model,
@@ -57,13 +52,10 @@ from .reference import (
     to_double,
     torch_dtype,
 )
-from .task_facts import TaskFacts, count_bytes
+from .task_facts import TaskFacts, count_bytes, keep
 from .values import counterweigh, is_in_range, make_alike, transform, values_of
 
 _SHARE_OF_SCALE = 1e-2
-
-_FINDERS = {"mixed": find_changeable_masks, "emptied": find_changeable_masks, "repeated": find_repeatable_integers}
-"""Who finds what may be changed so, where that is not like any number's change."""
 
 
 @frozen(kw_only=True)
@@ -112,90 +104,9 @@ class Oracle(TaskFacts):
     device = "cpu"
     """Where references run."""
 
+    @keep()
     def build(self, task: Task, profile: Profile, dtype: str) -> Build:
         """Init arguments and input descriptions for recording a candidate."""
-        key = ("build", fingerprint(task), profile, dtype)
-        return self._kept.once(key, lambda: self._find_build(task, profile, dtype))
-
-    def is_same_in_evaluation(self, task: Task) -> bool:
-        """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
-        return self._kept.once(
-            ("evaluation", fingerprint(task)), lambda: is_same_in_evaluation(task, self.seed, self.init_seed(task))
-        )
-
-    def expected(
-        self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
-    ) -> ExpectedRun:
-        """The reference's results on one variant's inputs."""
-        key = ("expected", fingerprint(task), inputs, seeded_parameters)
-        return self._kept.once(key, lambda: self._compute(task, inputs, seeded_parameters), lambda run: run.num_bytes)
-
-    def is_accepted(self, task: Task, inputs: VariantInputs) -> bool:
-        """Whether the reference runs on a variant's inputs: one of probabilities accepts no others."""
-        try:
-            self.expected(task, inputs)
-        except TaskError:
-            return False
-        return True
-
-    def is_exact(self, task: Task, inputs: VariantInputs) -> bool:
-        """Whether the reference itself, in the variant's dtype, is well within the tolerance, and all is finite."""
-        return self._kept.once(("exact", fingerprint(task), inputs), lambda: self._is_exact(task, inputs))
-
-    def own_errors(self, task: Task, inputs: VariantInputs) -> tuple[Comparison, ...]:
-        """How each result of the reference itself, in the variant's dtype, differs; empty where it cannot be had."""
-        return self._kept.once(("own errors", fingerprint(task), inputs), lambda: self._find_own_errors(task, inputs))
-
-    def is_sound(self, task: Task, inputs: VariantInputs, share: float) -> bool:
-        """Whether the reference gives numbers on a variant's inputs, and in its own dtype right ones (`judge_run`)."""
-        return self._kept.once(
-            ("sound", fingerprint(task), inputs, share),
-            lambda: is_sound(self.expected(task, inputs).expected, self.own_errors(task, inputs), share),
-        )
-
-    def conditioning(
-        self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
-    ) -> Conditioning | None:
-        """How results answer to noise in inputs and parameters; None where the reference has no results of its own."""
-        return self._kept.once(
-            ("conditioning", fingerprint(task), inputs, seeded_parameters),
-            lambda: self._find_conditioning(task, inputs, seeded_parameters),
-            lambda found: 0 if found is None else found.num_bytes,
-        )
-
-    def _find_conditioning(
-        self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]
-    ) -> Conditioning | None:
-        expected = self.expected(task, spec, seeded_parameters).expected
-        model, inputs = self._prepare(task, spec, seeded_parameters)
-        seed = derive(self.seed, fingerprint(task), "moved")
-        return find_conditioning(task, model, inputs, expected, torch_dtype(spec.dtype), seed)
-
-    def degree(self, task: Task, inputs: VariantInputs) -> int | None:
-        """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
-        return self._kept.once(("degree", fingerprint(task), inputs), lambda: self._find_degree(task, inputs))
-
-    def changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
-        """The positions of integers and masks among the inputs that a variant may change so."""
-        if not change:
-            return ()
-        return self._kept.once(
-            ("integers", fingerprint(task), change), lambda: self._find_changeable_integers(task, change)
-        )
-
-    def _find_changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
-        # a few integers may all differ by chance, as if none could be repeated
-        profile = Profile.SMALL if change == "repeated" else Profile.TINY
-        spec = VariantInputs(variant=Variant.ORIGINAL, profile=profile, dtype=task.dtypes[0])
-        model, inputs = self._prepare(task, spec, frozenset())
-        find = _FINDERS.get(change, find_changeable_integers)
-        return find(task, convert(model, torch.float64), inputs, change)
-
-    def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
-        others = dict(self.numbers(task)) if profile is Profile.NUMBERS else {}
-        return [others.get(position, value) for position, value in enumerate(drawn)]
-
-    def _find_build(self, task: Task, profile: Profile, dtype: str) -> Build:
         sized, profile_of_sizes = self._sized(task, profile)
         module = load_task(sized, profile_of_sizes)
         with FakeTensorMode():
@@ -205,23 +116,60 @@ class Oracle(TaskFacts):
             init_json=describe_init(sized, module), inputs=tuple(describe_input(sized, value, dtype) for value in drawn)
         )
 
-    def _find_own_errors(self, task: Task, spec: VariantInputs) -> tuple[Comparison, ...]:
-        run = self.expected(task, spec)
+    @keep()
+    def is_same_in_evaluation(self, task: Task) -> bool:
+        """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
+        return is_same_in_evaluation(task, self.seed, self.init_seed(task))
+
+    def expected(
+        self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str] = frozenset()
+    ) -> ExpectedRun:
+        """The reference's results on one variant's inputs."""
+        return self._expected(task, inputs, seeded_parameters)
+
+    def is_accepted(self, task: Task, inputs: VariantInputs) -> bool:
+        """Whether the reference runs on a variant's inputs: one of probabilities accepts no others."""
         try:
-            model, inputs = self._prepare(task, spec, frozenset())
-            found = self._call_in_own(torch_dtype(spec.dtype), task, model, inputs)
+            self.expected(task, inputs)
+        except TaskError:
+            return False
+        return True
+
+    @keep()
+    def is_exact(self, task: Task, inputs: VariantInputs) -> bool:
+        """Whether the reference itself, in the variant's dtype, is well within the tolerance, and all is finite."""
+        errors, run = self.own_errors(task, inputs), self.expected(task, inputs)
+        is_known = bool(errors) and all(map(is_in_range, run.expected, run.dtypes))
+        return is_known and all(accepts(error, WELL_WITHIN) for error in errors)
+
+    @keep()
+    def own_errors(self, task: Task, inputs: VariantInputs) -> tuple[Comparison, ...]:
+        """How each result of the reference itself, in the variant's dtype, differs; empty where it cannot be had."""
+        run = self.expected(task, inputs)
+        try:
+            found = self._call_in_own(torch_dtype(inputs.dtype), task, *self._prepare(task, inputs, frozenset()))
         except TaskError:  # not every operator exists for every dtype on a CPU
             return ()
         pairs = zip(found, run.expected, run.dtypes, strict=True)
         return tuple(compare(values_of(tensor), wanted, dtype) for tensor, wanted, dtype in pairs)
 
-    def _is_exact(self, task: Task, spec: VariantInputs) -> bool:
-        errors, run = self.own_errors(task, spec), self.expected(task, spec)
-        is_known = bool(errors) and all(map(is_in_range, run.expected, run.dtypes))
-        return is_known and all(accepts(error, WELL_WITHIN) for error in errors)
+    @keep()
+    def is_sound(self, task: Task, inputs: VariantInputs, share: float) -> bool:
+        """Whether the reference gives numbers on a variant's inputs, and in its own dtype right ones (`judge_run`)."""
+        return is_sound(self.expected(task, inputs).expected, self.own_errors(task, inputs), share)
 
-    def _find_degree(self, task: Task, spec: VariantInputs) -> int | None:
-        multiples = [evolve(spec, scale=spec.scale * factor) for factor in (1.0, 4.0)]
+    @keep(lambda found: 0 if found is None else found.num_bytes)
+    def conditioning(self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str]) -> Conditioning | None:
+        """How results answer to noise in inputs and parameters; None where the reference has no results of its own."""
+        expected = self.expected(task, inputs, seeded_parameters).expected
+        model, values = self._prepare(task, inputs, seeded_parameters)
+        seed = derive(self.seed, fingerprint(task), "moved")
+        return find_conditioning(task, model, values, expected, torch_dtype(inputs.dtype), seed)
+
+    @keep()
+    def degree(self, task: Task, inputs: VariantInputs) -> int | None:
+        """The power of a factor of all inputs that the result is multiplied by; None where there is no such power."""
+        multiples = [evolve(inputs, scale=inputs.scale * factor) for factor in (1.0, 4.0)]
         if not all(self.is_accepted(task, each) for each in multiples):
             return None
         small, large = (self.expected(task, each).expected for each in multiples)
@@ -234,6 +182,22 @@ class Oracle(TaskFacts):
             if all(np.allclose(b, np.multiply(a, 4.0**degree), rtol=1e-3, atol=1e-4 * find_scale(b)) for a, b in pairs):
                 return degree
         return None
+
+    @keep()
+    def changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
+        """The positions of integers and masks among the inputs that a variant may change so."""
+        if not change:
+            return ()
+        # a few integers may all differ by chance, as if none could be repeated
+        profile = Profile.SMALL if change == "repeated" else Profile.TINY
+        spec = VariantInputs(variant=Variant.ORIGINAL, profile=profile, dtype=task.dtypes[0])
+        model, inputs = self._prepare(task, spec, frozenset())
+        find = find_changeable_integers if change in ("negated", "large") else find_acceptable
+        return find(task, convert(model, torch.float64), inputs, change)
+
+    def _with_numbers(self, task: Task, profile: Profile, drawn: list[Any]) -> list[Any]:
+        others = dict(self.numbers(task)) if profile is Profile.NUMBERS else {}
+        return [others.get(position, value) for position, value in enumerate(drawn)]
 
     def build_model(
         self, task: Task, profile: Profile, dtype: str, seeded_parameters: frozenset[str]
@@ -305,6 +269,7 @@ class Oracle(TaskFacts):
             counterweigh(operands, [*axes.values()], power)
         return True
 
+    @keep()
     def _is_indifferent(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> bool:
         """Whether the reference's results stay as they are: at small sizes, which are soon computed, they do.
 
@@ -313,18 +278,14 @@ class Oracle(TaskFacts):
         if spec.dtype == "float16" or not self.inner_axes(task):
             return False
         beside = evolve(spec, profile=Profile.SMALL, counterweight=0)
-
-        def find() -> bool:
-            (model, inputs), (other, others) = (self._prepare(task, beside, seeded_parameters) for _ in range(2))
-            try:
-                if not self._counterweigh(task, spec.counterweight, other, others, seeded_parameters):
-                    return False
-            except RuntimeError:  # several elements are one in memory
+        (model, inputs), (other, others) = (self._prepare(task, beside, seeded_parameters) for _ in range(2))
+        try:
+            if not self._counterweigh(task, spec.counterweight, other, others, seeded_parameters):
                 return False
-            pairs = zip(self._call(task, model, inputs)[0], self._call(task, other, others)[0], strict=True)
-            return all(torch.allclose(one, another, rtol=1e-6, equal_nan=True) for one, another in pairs)
-
-        return self._kept.once(("indifferent", fingerprint(task), spec, seeded_parameters), find)
+        except RuntimeError:  # several elements are one in memory
+            return False
+        pairs = zip(self._call(task, model, inputs)[0], self._call(task, other, others)[0], strict=True)
+        return all(torch.allclose(one, another, rtol=1e-6, equal_nan=True) for one, another in pairs)
 
     def _choose_rows(self, task: Task, spec: VariantInputs) -> VariantInputs:
         """The inputs with what rows may be at small sizes, which are soon computed; none for products of many."""
@@ -332,28 +293,21 @@ class Oracle(TaskFacts):
             return evolve(spec, row_scale=1.0)
         stable = evolve(spec, row_scale=spec.stable_scale, has_peaks=True)
         for proposal in (stable, spec) if self.traits(task).subtracts_maximum else (spec,):
-            beside = VariantInputs(
-                variant=spec.variant,
-                profile=Profile.SMALL,
-                dtype=spec.dtype,
-                row_scale=1.5 * proposal.row_scale,  # the largest of a million lie so much farther out
-                has_peaks=proposal.has_peaks,
-            )
+            # the largest of a million lie so much farther out
+            beside = _beside(spec, row_scale=1.5 * proposal.row_scale, has_peaks=proposal.has_peaks)
             if self.is_accepted(task, beside) and self.is_exact(task, beside):
                 return proposal
         return evolve(spec, row_scale=1.0)
 
     def _has_fair_ties(self, task: Task, spec: VariantInputs) -> bool:
         """Whether the result says positions of extremes, and which of several; small sizes show it."""
-        beside = VariantInputs(variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, step=spec.step)
-        return self.traits(task).orders_inputs and self.resolves_ties(task) and self.is_exact(task, beside)
+        is_asked = self.traits(task).orders_inputs and self.resolves_ties(task)
+        return is_asked and self.is_exact(task, _beside(spec, step=spec.step))
 
     def _changeable(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
         """The inputs whose integers the variant changes; beyond the declared sizes, where they judge at small ones."""
         if spec.profile is Profile.BEYOND and spec.integers:
-            beside = VariantInputs(
-                variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, integers=spec.integers
-            )
+            beside = _beside(spec, integers=spec.integers)
             if not (self.changeable_integers(task, spec.integers) and self.is_exact(task, beside)):
                 return ()
         return self.changeable_integers(task, spec.integers)
@@ -368,6 +322,10 @@ class Oracle(TaskFacts):
         """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
         return call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs]), "float64"
 
+    @keep(lambda run: run.num_bytes)
+    def _expected(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
+        return self._compute(task, spec, seeded_parameters)
+
     def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
         model, inputs = self._prepare(task, spec, seeded_parameters)
         parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
@@ -381,14 +339,11 @@ class Oracle(TaskFacts):
             least_scales=self._least_scales(task, spec, seeded_parameters),
         )
 
+    @keep()
     def result_dtypes(self, task: Task, dtype: str) -> tuple[str, ...]:
         """The dtypes that the reference returns where its floating-point inputs have this one; no size changes them."""
-
-        def find() -> tuple[str, ...]:
-            with fake_reference(task, Profile.TINY, dtype) as (model, inputs):
-                return tuple(dtype_name(output) for output in call_model(task, model, inputs))
-
-        return self._kept.once(("dtypes", fingerprint(task), dtype), find)
+        with fake_reference(task, Profile.TINY, dtype) as (model, inputs):
+            return tuple(dtype_name(output) for output in call_model(task, model, inputs))
 
     def _least_scales(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> tuple[float, ...]:
         original = VariantInputs(variant=Variant.ORIGINAL, profile=spec.profile, dtype=spec.dtype)
@@ -396,3 +351,8 @@ class Oracle(TaskFacts):
             return ()
         ordinary = self.expected(task, original, seeded_parameters)
         return tuple(_SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
+
+
+def _beside(spec: VariantInputs, **changes: Any) -> VariantInputs:
+    """Inputs at small sizes, which are soon computed, with these changes alone."""
+    return VariantInputs(variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, **changes)

@@ -83,7 +83,7 @@ def load_task(task: Task, profile: Profile) -> types.ModuleType:
     number = next(_NUMBERS)
     module, file = types.ModuleType(f"tritonrl_task_{number}"), f"<{task.task_id} {number}>"
     vars(module)["print"] = _drop
-    try:
+    with blaming(task, "the reference does not import"):
         source = with_constants(task.source, task.constants(profile))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -91,10 +91,6 @@ def load_task(task: Task, profile: Profile) -> types.ModuleType:
             code = compile(source, file, "exec", dont_inherit=True)
         with _findable(module, file, source), _settings_kept(task):
             exec(code, vars(module))
-    except TaskError:
-        raise
-    except RAISED as error:
-        raise TaskError(f"{task.task_id}: the reference does not import: {one_line(error)}") from error
     for name in ("Model", "get_inputs"):
         if not hasattr(module, name):
             raise TaskError(f"{task.task_id}: the reference defines no {name}")
@@ -138,6 +134,18 @@ def one_line(error: BaseException) -> str:
 
 
 @contextmanager
+def blaming(task: Task, what: str, *passing: type[BaseException]) -> Iterator[None]:
+    """Whatever is raised as the task's fault, in a line that says what failed; but for what passes as it is."""
+    known: tuple[type[BaseException], ...] = (TaskError, *passing)
+    try:
+        yield
+    except known:
+        raise
+    except RAISED as error:
+        raise TaskError(f"{task.task_id}: {what}: {one_line(error)}") from error
+
+
+@contextmanager
 def seeded(seed: int | None) -> Iterator[None]:
     """Torch's default CPU generator at `seed`, put back afterwards; None leaves it alone (fake tensors need none)."""
     if seed is None:
@@ -162,10 +170,8 @@ def alone_with_generators() -> Iterator[None]:
 
 def init_arguments(task: Task, module: types.ModuleType) -> tuple[list[Any], dict[str, Any]]:
     """Positional and keyword arguments of both models' constructors."""
-    try:
+    with blaming(task, "get_init_inputs() failed"):
         made = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
-    except RAISED as error:
-        raise TaskError(f"{task.task_id}: get_init_inputs() failed: {one_line(error)}") from error
     if isinstance(made, dict):
         return [], made
     if isinstance(made, list) and [type(part) for part in made] in ([list, dict], [tuple, dict]):
@@ -201,13 +207,8 @@ def describe_init(task: Task, module: types.ModuleType) -> str:
 def build_model(task: Task, module: types.ModuleType, seed: int | None) -> torch.nn.Module:
     """`Model(*init)` under a seed."""
     args, kwargs = init_arguments(task, module)
-    try:
-        with seeded(seed), _settings_kept(task):
-            model = module.Model(*args, **kwargs)
-    except TaskError:
-        raise
-    except RAISED as error:
-        raise TaskError(f"{task.task_id}: building Model failed: {one_line(error)}") from error
+    with blaming(task, "building Model failed"), seeded(seed), _settings_kept(task):
+        model = module.Model(*args, **kwargs)
     if not isinstance(model, torch.nn.Module):
         raise TaskError(f"{task.task_id}: Model is no torch.nn.Module")
     return model
@@ -215,16 +216,16 @@ def build_model(task: Task, module: types.ModuleType, seed: int | None) -> torch
 
 def draw_inputs(task: Task, module: types.ModuleType, seed: int | None) -> list[Any]:
     """`get_inputs()` under a seed."""
-    try:
-        with seeded(seed), without_tracebacks(), _settings_kept(task):
-            made = module.get_inputs()
-            # these can be iterated over, too
-            is_one = isinstance(made, (torch.Tensor, dict, str))
-            inputs = [] if is_one else list(made)
-    except (TaskError, torch.cuda.OutOfMemoryError):
-        raise
-    except RAISED as error:
-        raise TaskError(f"{task.task_id}: get_inputs() failed: {one_line(error)}") from error
+    with (
+        blaming(task, "get_inputs() failed", torch.cuda.OutOfMemoryError),
+        seeded(seed),
+        without_tracebacks(),
+        _settings_kept(task),
+    ):
+        made = module.get_inputs()
+        # these can be iterated over, too
+        is_one = isinstance(made, (torch.Tensor, dict, str))
+        inputs = [] if is_one else list(made)
     if is_one:
         kind = "tensor" if isinstance(made, torch.Tensor) else type(made).__name__
         raise TaskError(f"{task.task_id}: get_inputs() must return a list of arguments, not one {kind}")
@@ -242,13 +243,8 @@ def call_model(
     A GPU's lack of memory is the task's fault nowhere, and passes.
     """
     cloned = [value.clone() if isinstance(value, torch.Tensor) and not is_last else value for value in inputs]
-    try:
-        with torch.no_grad():
-            result = model(*cloned)
-    except torch.cuda.OutOfMemoryError:
-        raise
-    except RAISED as error:
-        raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
+    with blaming(task, "running the reference failed", torch.cuda.OutOfMemoryError), torch.no_grad():
+        result = model(*cloned)
     outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     if not outputs or not all(isinstance(output, torch.Tensor) for output in outputs):
         raise TaskError(f"{task.task_id}: forward must return a tensor or a tuple of tensors")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import torch
 from attrs import evolve
@@ -18,9 +19,10 @@ from ...core.candidate import ReferenceSignature
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Constants, Profile, Task
+from ...stages.operator_traits import OperatorTraits
 from ...stages.roofline import EagerOperator
 from .experiments import find_numbers, find_used_inputs
-from .operators import OperatorTraits, trace_operators
+from .operators import trace_operators
 from .reference import call_model, dtype_name, fake_reference
 from .sizes.declared_sizes import (
     accepted_remainders,
@@ -35,6 +37,8 @@ from .sizes.declared_sizes import (
 )
 
 T = TypeVar("T")
+P = ParamSpec("P")
+Owner = TypeVar("Owner", bound="TaskFacts")
 _MOST_FACTS = 1 << 17
 _MOST_KEPT_BYTES = 1 << 30
 """What takes more than this and all of the cache is not kept: memory that was asked for is given back after its run."""
@@ -100,6 +104,22 @@ class KeptResults:
 
 _FLOATING = ("float64", "float32", "float16", "bfloat16")
 MAX_CACHED_BYTES = 256 << 20
+_Method = Callable[Concatenate[Owner, Task, P], T]
+
+
+def keep(measure: Callable[[Any], int] | None = None) -> Callable[[_Method[Owner, P, T]], _Method[Owner, P, T]]:
+    """Keep what a method of `TaskFacts` returns, by its arguments; what has a `measure` in bytes, while it fits."""
+
+    def decorate(find: _Method[Owner, P, T]) -> _Method[Owner, P, T]:
+        def find_once(self: Owner, task: Task, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            key = (find.__name__, fingerprint(task), *args, *kwargs.values())
+            found: T = self._kept.once(key, lambda: find(self, task, *args, **kwargs), measure)
+            return found
+
+        update_wrapper(find_once, find)
+        return find_once
+
+    return decorate
 
 
 class TaskFacts:
@@ -113,11 +133,9 @@ class TaskFacts:
         """The seed under which both models are built."""
         return derive(self.seed, fingerprint(task), "init")
 
+    @keep()
     def signature(self, task: Task) -> ReferenceSignature:
         """What the reference returns at the declared sizes, and which inputs and parameters it has."""
-        return self._kept.once(("signature", fingerprint(task)), lambda: self._find_signature(task))
-
-    def _find_signature(self, task: Task) -> ReferenceSignature:
         with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
             outputs = call_model(task, model, inputs)
             shapes = tuple(tuple(output.shape) for output in outputs)
@@ -132,87 +150,79 @@ class TaskFacts:
             num_bytes=num_bytes,
         )
 
+    @keep()
     def operators(self, task: Task) -> tuple[EagerOperator, ...]:
         """The operators that eager PyTorch would run at the declared sizes."""
-        return self._kept.once(("operators", fingerprint(task)), lambda: trace_operators(task))
-
-    def operator_names(self, task: Task) -> tuple[str, ...]:
-        """The names of those operators, without overloads, in order."""
-        return tuple(operator.name.split(".")[1] for operator in self.operators(task))
+        return trace_operators(task)
 
     def traits(self, task: Task) -> OperatorTraits:
         """What those operators say of the inputs that may be asked for."""
-        return self._kept.once(("traits", fingerprint(task)), lambda: OperatorTraits(self.operators(task)))
+        return OperatorTraits(self.operators(task))
 
     def resolves_ties(self, task: Task) -> bool:
         """Whether PyTorch says which of several equal values an integer result stands for: the first of them."""
         is_floating = all(dtype in _FLOATING for dtype in self.signature(task).dtypes)
         return is_floating or not self.traits(task).is_unordered
 
+    @keep()
     def remainder(self, task: Task) -> Constants:
         """The sizes of the variant "remainder" that the reference accepts; empty where it accepts none."""
-        return self._kept.once(("remainder", fingerprint(task)), lambda: accepted_remainders(task))
+        return accepted_remainders(task)
 
+    @keep()
     def beyond(self, task: Task) -> Constants:
         """The sizes of the variant "beyond" that the reference accepts; empty where there are none within reach."""
-        return self._kept.once(("beyond", fingerprint(task)), lambda: find_beyond(task, self.remainder(task)))
+        return find_beyond(task, self.remainder(task))
 
+    @keep()
     def between(self, task: Task) -> Constants:
         """The sizes of the variant "between", which this seed draws; empty where there is no room for any."""
-        return self._kept.once(
-            ("between", fingerprint(task)),
-            lambda: find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between")),
-        )
+        return find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between"))
 
+    @keep()
     def batch_of_one(self, task: Task) -> Constants:
         """The size of the variant "numbers" that is one: where there are no numbers, as few rows would show them less.
 
         Empty where the reference accepts none.
         """
+        return () if self.numbers(task) else find_batch_of_one(task, self.remainder(task))
 
-        def find() -> Constants:
-            return () if self.numbers(task) else find_batch_of_one(task, self.remainder(task))
-
-        return self._kept.once(("batch of one", fingerprint(task)), find)
-
+    @keep()
     def inner_axes(self, task: Task) -> tuple[tuple[str, int], ...]:
         """The two axes that the reference's product adds over, of inputs by position and of parameters by name."""
-        return self._kept.once(("inner axes", fingerprint(task)), lambda: find_inner_axes(task, self.remainder(task)))
+        return find_inner_axes(task, self.remainder(task))
 
+    @keep()
     def numbers(self, task: Task) -> tuple[tuple[int, Any], ...]:
         """The plain numbers of the variant "numbers", by position; those that the reference accepts, one by one."""
-        return self._kept.once(("numbers", fingerprint(task)), lambda: find_numbers(task, self.init_seed(task)))
+        return find_numbers(task, self.init_seed(task))
 
     def has_numbers(self, task: Task) -> bool:
         """Whether the variant "numbers" differs from the original."""
         return bool(self.numbers(task) or self.batch_of_one(task))
 
+    @keep()
     def is_within_reach(self, task: Task) -> bool:
         """Whether the declared sizes can be computed here in about a second."""
-        return self._kept.once(("reach", fingerprint(task)), lambda: is_within_reach(task))
+        return is_within_reach(task)
 
+    @keep()
     def is_quick(self, task: Task) -> bool:
         """Whether every variant can be run at the declared sizes where there is a GPU."""
-        return self._kept.once(("quick", fingerprint(task)), lambda: is_quick(task))
+        return is_quick(task)
 
+    @keep()
     def measure_parameters(self, task: Task) -> int:
         """Bytes of the reference's parameters at the declared sizes."""
+        with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, _):
+            return count_bytes(model.state_dict().values())
 
-        def find() -> int:
-            with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, _):
-                return count_bytes(model.state_dict().values())
-
-        return self._kept.once(("parameters", fingerprint(task)), find)
-
+    @keep()
     def measure_bytes(self, task: Task, profile: Profile) -> float:
         """Bytes of the reference's inputs, parameters and results at one profile's sizes."""
-
-        def find() -> float:
-            sized, kind = self._sized(task, profile)
-            constants = () if kind is Profile.DECLARED else sized.constants(kind)
-            return measure(with_declared(sized, constants) if constants else sized)[0]
-
-        return self._kept.once(("bytes", fingerprint(task), profile), find)
+        sized, kind = self._sized(task, profile)
+        constants = () if kind is Profile.DECLARED else sized.constants(kind)
+        return measure(with_declared(sized, constants) if constants else sized)[0]
 
     def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""

@@ -20,14 +20,22 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
 
+Raised = TypeVar("Raised", bound=BaseException)
 MODULE_NAME = "candidate"
 _MAX_MESSAGE = 500
 _LOG_LEVELS = ("CRITICAL", "DEBUG", "ERROR", "FATAL", "INFO", "NOTSET", "WARN", "WARNING")
+_LOG_CLASSES = (
+    *("FileHandler", "Filter", "Formatter", "Handler", "Logger", "LoggerAdapter", "NullHandler", "StreamHandler"),
+)
+_LOG_FUNCTIONS = (
+    *("basicConfig", "captureWarnings", "critical", "debug", "disable", "error", "exception", "info", "log"),
+    *("warn", "warning"),
+)
 _LOUDEST_SILENT = logging.INFO
 _NO_NETWORK = (
     *(errno.ENONET, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EADDRNOTAVAIL),
@@ -111,7 +119,21 @@ def describe(error: BaseException, default: Outcome) -> Failure:
             outcome = found
             break
         link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-    return Failure(outcome=outcome, message=message_of(error))
+    return Failure(outcome, message_of(error))
+
+
+def find_cause(error: BaseException | None, kind: type[Raised]) -> Raised | None:
+    """Return the exception of that kind that an error is, or comes from.
+
+    What is raised again may come from itself.
+    """
+    seen: set[int] = set()
+    while error is not None and not isinstance(error, kind):
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+        if id(error) in seen:
+            return None
+    return error
 
 
 def message_of(error: BaseException) -> str:
@@ -137,8 +159,6 @@ def _classify(error: BaseException) -> Outcome | None:
             return Outcome.PROCESS_LIMIT
         if error.errno == errno.ENOMEM:
             return Outcome.MEMORY_LIMIT
-    if type(error).__name__ in ("DataDependentOutputException", "GuardOnDataDependentSymNode"):
-        return Outcome.DATA_DEPENDENT
     return None
 
 
@@ -204,15 +224,7 @@ def _make_logging() -> ModuleType:
     """
     module = ModuleType("logging", "Loggers that write nothing.")
     logger = _Silent()
-    for name in _LOG_LEVELS:
-        setattr(module, name, getattr(logging, name))
-    for name in ("FileHandler", "Filter", "Formatter", "Handler", "Logger", "LoggerAdapter", "NullHandler"):
-        setattr(module, name, _Silent)
-    module.StreamHandler = _Silent  # type: ignore[attr-defined]
-    module.getLogger = lambda name=None: logger  # type: ignore[attr-defined]
-    module.getLevelName = logging.getLevelName  # type: ignore[attr-defined]
-    for name in ("basicConfig", "captureWarnings", "critical", "debug", "disable", "error", "exception", "info"):
-        setattr(module, name, _do_nothing)
-    for name in ("log", "warn", "warning"):
-        setattr(module, name, _do_nothing)
+    vars(module).update({name: getattr(logging, name) for name in (*_LOG_LEVELS, "getLevelName")})
+    vars(module).update(dict.fromkeys(_LOG_CLASSES, _Silent) | dict.fromkeys(_LOG_FUNCTIONS, _do_nothing))
+    vars(module)["getLogger"] = lambda name=None: logger
     return module

@@ -226,7 +226,8 @@ def _free(node: ast.AST, bound: set[str]) -> set[str]:
     if isinstance(node, ast.Name):
         return {node.id} - bound
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
-        bound = bound | {name for generator in node.generators for name in _targets(generator.target)}
+        targets = (part for generator in node.generators for part in ast.walk(generator.target))
+        bound = bound | {part.id for part in targets if isinstance(part, ast.Name)}
     annotation = node.annotation if isinstance(node, (ast.AnnAssign, ast.arg)) else None
     children = (child for child in ast.iter_child_nodes(node) if child is not annotation)
     return set().union(*(_free(child, bound) for child in children))
@@ -249,12 +250,6 @@ def _stored(body: Iterable[ast.AST]) -> set[str]:
             elif isinstance(part, ast.MatchMapping) and part.rest:
                 found.add(part.rest)
     return found
-
-
-def _targets(node: ast.AST) -> Iterator[str]:
-    for part in ast.walk(node):
-        if isinstance(part, ast.Name):
-            yield part.id
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -293,9 +288,8 @@ def _is_one_meaning(name: str, statements: list[ast.stmt]) -> bool:
     first, *others = statements
     if isinstance(first, ast.FunctionDef):
         return len(others) == 1 and jitted_name(getattr(others[0], "value", None)) == name
-    return len({_import_of(name, statement) for statement in statements} - {None}) == 1 and not any(
-        _import_of(name, statement) is None for statement in statements
-    )
+    meanings = {_import_of(name, statement) for statement in statements}
+    return len(meanings) == 1 and None not in meanings
 
 
 def _import_of(name: str, statement: ast.stmt) -> tuple[str | None, str, int] | None:

@@ -1,4 +1,4 @@
-"""Opens a sandbox in the judge's process: sends jobs to zygotes and reads replies; `jobs` says what each death means.
+"""Opens a sandbox in the judge's process: sends jobs to zygotes and reads replies (`zygote_process`).
 
 Four kinds of processes, each started by the one before it: the judge, which verifies; a fork server, which has
 imported torch and forks zygotes (`fork_server`); a zygote, which forks a child for each job (`zygote`); and the child,
@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, TypeVar
 
 from attrs import asdict, evolve, frozen
@@ -39,11 +38,18 @@ from . import wire
 from .confinement import watch
 from .confinement.confinement import Capability, Protections, describe_protections
 from .fork_server import ForkServer
-from .jobs import Answer, Died, Job, describe_broken, read_end
 from .recording.target import parse_target
-from .wire import Depth, RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
+from .wire import Answer, Depth, RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
 from .zygote import STRETCH
-from .zygote_process import BorrowedZygote, ZygoteProcess, start_server
+from .zygote_process import (
+    BorrowedZygote,
+    Died,
+    Job,
+    ZygoteProcess,
+    describe_broken,
+    read_end,
+    start_server,
+)
 
 _GRACE_S = 30.0
 _LENT = ("compile", "interpret")
@@ -98,9 +104,7 @@ class Sandbox:
     def __enter__(self) -> Sandbox:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -213,9 +217,7 @@ class Sandbox:
 
     def trace(self, source: str) -> TraceReply:
         """Hash the operation graph of a program in KernelBench's form, in a child that meets nothing else."""
-        reply = self._ask(TraceReply, "trace", {"source": source}, lambda header, _: from_plain(header, TraceReply))
-        failure = reply.failure
-        return reply if failure is None else evolve(reply, problem=f"{failure.outcome.value}: {failure.message}")
+        return self._ask(TraceReply, "trace", {"source": source}, lambda header, _: from_plain(header, TraceReply))
 
     def _ask(
         self,
@@ -281,7 +283,7 @@ class Sandbox:
                 if not is_short:
                     return found
         message = f"the machine had too little memory for it, {len(_WAITS_FOR_MEMORY_S) + 1} times"
-        return Died(failure=Failure(outcome=Outcome.MEMORY_LIMIT, message=message))
+        return Died(failure=Failure(Outcome.MEMORY_LIMIT, message))
 
     @contextlib.contextmanager
     def _one_by_one(self) -> Iterator[None]:

@@ -13,6 +13,7 @@ import torch
 from ...core.task import Task
 from ..errors import TaskError
 from ..reference.graph.operation_trace import fingerprint_task
+from .wire import Answer, Perform
 
 _WARM_UP = """
 import torch
@@ -30,16 +31,16 @@ def get_inputs():
 """
 
 
-def prepare() -> Any:
+def prepare() -> Perform:
     """Warm what is slow the first time, and return what a child performs."""
     torch.set_num_threads(1)
 
-    def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
+    def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> Answer:
         task = Task(task_id="program", level=1, family="", description="", source=request["source"])
         try:
-            return {"graph": fingerprint_task(task), "problem": ""}, []
-        except TaskError as error:
-            return {"graph": "", "problem": str(error).removeprefix("program: ")}, []
+            return {"graph": fingerprint_task(task)}, []
+        except TaskError:
+            return {}, []
 
     perform({"source": _WARM_UP}, [], "")
     return perform

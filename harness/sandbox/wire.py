@@ -19,7 +19,7 @@ from attrs import evolve, field, frozen
 from ...core.candidate import Failure, Recording
 from ...core.plan import Kernel
 from ...core.run import InitArgument, RunResult, TensorSpec
-from ...core.serialisation import from_plain
+from ...core.serialisation import from_plain, to_plain
 from ...core.task import Profile
 
 
@@ -82,13 +82,17 @@ class RecompileReply:
 
 @frozen(kw_only=True)
 class TraceReply:
-    """Hash of a program's operation graph, or what keeps it from having one."""
+    """Hash of a program's operation graph; empty where it has none."""
 
     graph: str = ""
-    problem: str = ""
     failure: Failure | None = None
     seconds: float = 0.0
 
+
+Answer = tuple[dict[str, Any], list[bytes]]
+"""A frame's header and blobs."""
+Perform = Callable[[dict[str, Any], list[bytes], str], Answer]
+"""What a child does: a request in, in a scratch folder, and the answer out."""
 
 _HEAD = struct.Struct("<4sII")  # magic, length of the JSON text, number of blobs
 _LENGTH = struct.Struct("<Q")
@@ -108,7 +112,7 @@ def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
     return b"".join((_HEAD.pack(_MAGIC, len(text), len(blobs)), lengths, text, *blobs))
 
 
-def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any], list[bytes]]:
+def read(receive: Callable[[int], bytes], max_bytes: int) -> Answer:
     """Read one frame through `receive(n)`, which returns at most n bytes and b"" at the end of the stream."""
     magic, text_length, num_blobs = _HEAD.unpack(_exactly(receive, _HEAD.size))
     if magic != _MAGIC or text_length > min(max_bytes, MAX_JSON_BYTES) or num_blobs > MAX_BLOBS:
@@ -125,7 +129,7 @@ def read(receive: Callable[[int], bytes], max_bytes: int) -> tuple[dict[str, Any
     return header, [_exactly(receive, length) for length in lengths]
 
 
-def decode(data: bytes) -> tuple[dict[str, Any], list[bytes]]:
+def decode(data: bytes) -> Answer:
     """Return the one frame that `data` is; anything after it is an error."""
     position = 0
 
@@ -170,10 +174,23 @@ def read_request(plain: dict[str, Any]) -> RecordRequest:
     )
 
 
+_HELD = ("outputs", "written", "tainted")
+"""Fields of a result that travel as numbers of blobs."""
+
+
+def write_run_result(result: RunResult, blobs: list[bytes]) -> dict[str, Any]:
+    """Return one run's result as plain values, its bytes appended to the blobs."""
+    plain: dict[str, Any] = to_plain(evolve(result, outputs=(), written=(), tainted=()))
+    for name in _HELD:
+        first = len(blobs)
+        blobs += getattr(result, name)
+        plain[name] = list(range(first, len(blobs)))
+    return plain
+
+
 def read_run_result(plain: Any, blobs: list[bytes]) -> RunResult:
     """Return one run's result from a reply, structured strictly; raises ValueError and the like."""
-    # outputs and marks travel as blob numbers; everything else is structured strictly
-    numbers = {name: list(plain.pop(name)) for name in ("outputs", "written", "tainted")}
+    numbers = {name: list(plain.pop(name)) for name in _HELD}
     for indices in numbers.values():
         if not all(type(index) is int and 0 <= index < len(blobs) for index in indices):
             raise ValueError("not blob numbers")

@@ -25,7 +25,6 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from typing import Any
 
 from attrs import asdict, define, field
@@ -47,7 +46,6 @@ JOBS_WORTH_GATHERING = 40
 """So many jobs from huge pages save what moving the memory there takes: some 10 ms of each, against 0.2 to 0.4 s."""
 CONFINED = b"C"
 """First byte of an answer: from here on, what goes wrong is the candidate's doing and not the sandbox's."""
-Perform = Callable[[dict[str, Any], list[bytes], str], tuple[dict[str, Any], list[bytes]]]
 
 
 @define(eq=False)
@@ -65,13 +63,12 @@ class _Job:
     answer: bytearray = field(factory=bytearray)
     num_output_bytes: int = 0
     killed_for: str = ""
-    namespace: str = ""
 
 
 class Zygote:
     """Accepts jobs, watches children and replies, in one loop."""
 
-    def __init__(self, control: socket.socket, protections: Protections, perform: Perform) -> None:
+    def __init__(self, control: socket.socket, protections: Protections, perform: wire.Perform) -> None:
         self.control = control
         self.protections = protections
         self.perform = perform
@@ -331,23 +328,19 @@ def _be_zygote(control: socket.socket, request: bytes, _: list[int]) -> None:
     Zygote(control, protections, perform).serve()
 
 
-def _prepare(mode: str, target: str, scratch: str) -> Perform:
-    perform: Perform
-    if mode != "compile":
-        os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+def _prepare(mode: str, target: str, scratch: str) -> wire.Perform:
     if mode == "compile":
         from .recording import recorder
 
-        perform = recorder.prepare(target, scratch)
-    elif mode == "trace":
+        return recorder.prepare(target, scratch)
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+    if mode == "trace":
         from . import tracer
 
-        perform = tracer.prepare()
-    else:
-        from .interpreter import interpreter
+        return tracer.prepare()
+    from .interpreter import interpreter
 
-        perform = interpreter.prepare(scratch)
-    return perform
+    return interpreter.prepare(scratch)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from attrs import field, frozen
@@ -26,7 +26,6 @@ BYTES_A_BYTE = 10
 They are drawn, transformed and computed in float64, sent and received, and compared.
 """
 T = TypeVar("T")
-Label = TypeVar("Label", bound=Hashable)
 
 
 @frozen(kw_only=True)
@@ -39,6 +38,8 @@ class VerifierContext:
     cuda: CudaBackend | None = None
     is_timed_elsewhere: bool = False
     """Whether plans that are right here are then timed on a GPU, which needs their code."""
+    cross_checks: bool = True
+    """Whether the interpreter is asked, too, about what a GPU accepts."""
     budget: MemoryBudget = field(factory=MemoryBudget)
     """The host's memory for runs at large sizes."""
     gpu_budget: MemoryBudget = field(factory=MemoryBudget)
@@ -111,28 +112,6 @@ class VerifierContext:
         self.store.put(key, found)
         return self.store.get(key, kind)  # another process may have been first: all are told the same
 
-    def once_each(
-        self,
-        candidate: Candidate,
-        task: Task,
-        names: Mapping[Label, str],
-        kind: type[T],
-        gather: Callable[[list[Label]], Iterable[tuple[Label, T]]],
-        is_recorded: bool = False,
-    ) -> dict[Label, T]:
-        """Returns several pieces of evidence by label, those that the store lacks gathered together.
-
-        `gather` is handed the labels of what is missing, and may give fewer.
-        """
-        keys = {label: self.key(candidate, task, name, is_recorded) for label, name in names.items()}
-        known = {label: self.store.get(key, kind) for label, key in keys.items()}
-        found = {label: record for label, record in known.items() if record is not None}
-        missing = [label for label in names if label not in found]
-        for label, record in gather(missing) if missing else ():
-            self.store.put(keys[label], record)
-            found[label] = record
-        return found
-
     def key(self, candidate: Candidate, task: Task, name: str, is_recorded: bool = False) -> str:
         """Returns the key of one piece of evidence.
 
@@ -142,8 +121,12 @@ class VerifierContext:
             name = f"{name}:timed" if self.is_timed_elsewhere else name
         elif candidate.purity != "strict":
             name = f"{name}:{candidate.purity}"
+        return self.key_of(candidate.sha256, task, name)
+
+    def key_of(self, source_sha256: str, task: Task, name: str) -> str:
+        """Returns the key of what a probe of this name finds out about a source, or about none."""
         return evidence_key(
-            source_sha256=candidate.sha256,
+            source_sha256=source_sha256,
             task_fingerprint=fingerprint(task),
             probe=name,
             backend=self.backend,

@@ -18,7 +18,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from ...core.config import LimitsConfig
@@ -94,9 +93,7 @@ class EvidenceStore:
     def __enter__(self) -> EvidenceStore:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

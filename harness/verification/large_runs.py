@@ -24,7 +24,6 @@ from ...core.serialisation import fingerprint, from_plain, to_plain
 from ...core.task import Profile, Task
 from ...stages.judge_run import find_trespass
 from ...stages.roofline import ITEM_BYTES
-from ...stages.tolerance import find_largest_safe
 from ...stages.variant_inputs import VariantInputs
 from ..errors import TooLargeError
 from ..gpu.backend import CudaBackend, place, try_twice
@@ -80,7 +79,7 @@ def run_large_variant(
     """Run a plan at the declared sizes and compare it by the audit's tolerance; raises TooLargeError."""
     began = time.perf_counter()
     oracle = context.oracle
-    largest_safe = find_largest_safe(oracle.operator_names(task))
+    largest_safe = oracle.traits(task).largest_safe
     seed = derive(oracle.seed, fingerprint(task), "inputs", inputs.stream)
     computed_in = ""
     with asked_for(task, context):
@@ -142,10 +141,10 @@ def compute_large(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> 
             raise TooLargeError(f"{task.task_id}: the GPU's memory does not suffice for a run at its declared sizes")
         return failure
     if len(outputs) != len(plan.outputs) or len(outputs) != len(expected):
-        message = f"returns {len(plan.outputs)} tensors, the reference {len(expected)}"
-        return Failure(outcome=Outcome.WRONG_SIGNATURE, message=message)
-    views = [_read(data, view) for data, view in zip(outputs, plan.outputs, strict=True)]
-    return list(zip(plan.outputs, views, expected, dtypes, strict=True)), computed_in
+        return Failure(Outcome.WRONG_SIGNATURE, f"returns {len(plan.outputs)} tensors, the reference {len(expected)}")
+    pairs = zip(outputs, plan.outputs, strict=True)
+    found = [data.view(torch_dtype(view.dtype)).reshape(view.shape) for data, view in pairs]
+    return list(zip(plan.outputs, found, expected, dtypes, strict=True)), computed_in
 
 
 def _is_modest(plan: LaunchPlan, task: Task, context: VerifierContext) -> bool:
@@ -162,8 +161,7 @@ def _fill(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> dict[int
             position = int(buffer.name) if buffer.name.isascii() and buffer.name.isdigit() else len(specs)
             spec = specs[position] if position < len(specs) else None
             if getattr(spec, "dtype", None) != buffer.dtype or _count_stored(spec) != buffer.num_elements:
-                message = f"no values fit {buffer.kind} {buffer.name!r} of the plan"
-                return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=message)
+                return Failure(Outcome.BROKEN_PROTOCOL, f"no values fit {buffer.kind} {buffer.name!r} of the plan")
     parameters = {name: value.detach() for name, value in run.model.state_dict().items()}
     values = ExpectedRun(inputs=(), parameters=parameters, expected=(), dtypes=())
     return fill_storages(plan, values, context.store.get_blob, leave_out=BufferKind.INPUT)
@@ -173,10 +171,6 @@ def _count_stored(spec: TensorSpec | InitArgument | None) -> int:
     if not isinstance(spec, TensorSpec):
         return -1
     return math.prod(spec.shape) if spec.stride is None else spec.storage_size
-
-
-def _read(data: torch.Tensor, view: View) -> torch.Tensor:
-    return data.view(torch_dtype(view.dtype)).reshape(view.shape)
 
 
 def run_large(

@@ -32,7 +32,6 @@ class MemoryBudget:
     def __init__(self, num_bytes: int | None = None) -> None:
         self.num_bytes = num_bytes or choose_bytes()
         self.peak_bytes = 0
-        self.num_refused = 0
         self._held_bytes = 0
         self._line: deque[object] = deque()
         self._change = threading.Condition()
@@ -55,8 +54,6 @@ class MemoryBudget:
             yield
             return
         if wanted > self.num_bytes:
-            with self._change:
-                self.num_refused += 1
             most = tell_bytes(self.num_bytes)
             raise TooLargeError(f"{name}: needs {tell_bytes(wanted)} of memory, and {most} may be used")
         self.take(wanted)

@@ -146,7 +146,7 @@ def record_own_values(candidate: Candidate, task: Task, context: VerifierContext
         failure = reply.failure
         found = reply.recordings[0] if failure is None else evolve(recording, plan=None, failure=failure)
         if found.plan is not None and _without_values(found.plan) != _without_values(plan):
-            failure = Failure(outcome=Outcome.NOT_REPRODUCIBLE, message=f"another plan at {recording.profile} sizes")
+            failure = Failure(Outcome.NOT_REPRODUCIBLE, f"another plan at {recording.profile} sizes")
             found = evolve(recording, plan=None, failure=failure)
         keep_blobs(context, [found], reply.blobs)
         return found

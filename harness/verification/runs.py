@@ -30,7 +30,7 @@ from ...stages.compile_stage import (
 from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
 from ...stages.plan_validation import check_structure
 from ...stages.syntax import judge_syntax
-from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, TOLERANCES, choose_share, find_largest_safe
+from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, TOLERANCES, choose_share
 from ...stages.variant_inputs import VariantInputs
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, describe
 from ..reference.conditioning import Conditioning
@@ -49,28 +49,21 @@ def _plans(report: CompileReport) -> list[LaunchPlan]:
     return [recording.plan for recording in report.recordings if recording.plan is not None]
 
 
-def _is_sound(plan: LaunchPlan) -> bool:
-    return check_structure(plan) is None
-
-
 def run_each(
     candidate: Candidate, task: Task, context: VerifierContext, probe: str, wanted: Sequence[VariantInputs]
 ) -> list[RunReport]:
     """Reports for the wanted runs; they end early after a run that took the whole child down."""
-    inputs = {each.variant: each for each in wanted}
-    names = {variant: f"{probe}:{variant}" for variant in inputs}
-
-    def gather(missing: list[Variant]) -> Iterator[tuple[Variant, RunReport]]:
-        for group, needed in _split(task, context, [inputs[variant] for variant in missing]):
-            with context.budget.asked(needed, task.task_id):
-                reports = _execute(candidate, task, context, group)
-            for report in reports:
-                yield report.variant, report
-            if any(judge_run(report) is not None for report in reports):
-                return
-
-    known = context.once_each(candidate, task, names, RunReport, gather)
-    return [known[variant] for variant in inputs if variant in known]
+    keys = {each.variant: context.key(candidate, task, f"{probe}:{each.variant}") for each in wanted}
+    found = {variant: context.store.get(key, RunReport) for variant, key in keys.items()}
+    for group, needed in _split(task, context, [each for each in wanted if found[each.variant] is None]):
+        with context.budget.asked(needed, task.task_id):
+            reports = _execute(candidate, task, context, group)
+        for report in reports:
+            context.store.put(keys[report.variant], report)
+            found[report.variant] = report
+        if any(judge_run(report) is not None for report in reports):
+            break
+    return [report for report in found.values() if report is not None]
 
 
 def _split(
@@ -130,7 +123,7 @@ def _execute(
 def _run_large(candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs) -> RunReport:
     prepared = _prepare_plan(candidate, task, context, inputs)
     if isinstance(prepared, Failure):
-        return RunReport(variant=inputs.variant, seconds=0.0, failure=prepared)
+        return RunReport(variant=inputs.variant, failure=prepared)
     plan, report = prepared
     seeded = find_seeded_parameters(plan, report.reference.parameters)
     share = _choose_share(report, task, context, inputs, bool(seeded))
@@ -146,18 +139,14 @@ def _attempt(
     a plan to reuse, they import the module and call forward at their sizes once more. That costs what it costs, and
     counts for the first report; the outcomes are what the compile probe found, whatever a repetition would say.
     """
-    reports = [RunReport(variant=inputs.variant, seconds=0.0, failure=failure) for inputs, failure in blocked]
-    if not reports or not _has_failed_before(candidate):
+    reports = [RunReport(variant=inputs.variant, failure=failure) for inputs, failure in blocked]
+    if not reports or (judge_syntax(candidate).passed and judge_compile(candidate).passed):
         return reports
     sizes = dict.fromkeys((inputs.profile, inputs.dtype) for inputs, _ in blocked)
     requests = [record_request(task, context.oracle, profile, dtype, False) for profile, dtype in sizes]
     context.get_ready()
     reply = context.record(candidate.source, requests)
     return [evolve(reports[0], seconds=reply.seconds), *reports[1:]]
-
-
-def _has_failed_before(candidate: Candidate) -> bool:
-    return not (judge_syntax(candidate).passed and judge_compile(candidate).passed)
 
 
 def run_prepared(
@@ -194,7 +183,7 @@ def prepare_run(
     expected = evolve(
         expected,
         share_of_tolerance=_choose_share(report, task, context, inputs, bool(seeded)),
-        largest_safe=find_largest_safe(context.oracle.operator_names(task)),
+        largest_safe=context.oracle.traits(task).largest_safe,
         element_scales=() if conditioning is None else conditioning.element_scales,
         integer_ranges=() if conditioning is None else conditioning.integer_ranges,
         judges_elements_alone=ROWS[inputs.variant].judges_elements_alone,
@@ -222,9 +211,9 @@ def _prepare_plan(
     if recording is not None and inputs.profile.is_large:
         recording = record_own_values(candidate, task, context, recording)
     if recording is None:
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message=f"nothing was recorded at {inputs.profile} sizes")
+        return Failure(Outcome.BROKEN_PROTOCOL, f"nothing was recorded at {inputs.profile} sizes")
     if recording.plan is None:
-        return recording.failure or Failure(outcome=Outcome.BROKEN_PROTOCOL, message="neither plan nor failure")
+        return recording.failure or Failure(Outcome.BROKEN_PROTOCOL, "neither plan nor failure")
     plan = _add_accesses(recording.plan, report)
     failure = check_structure(plan)
     if failure is None and plan.arithmetic:
@@ -232,7 +221,7 @@ def _prepare_plan(
     if failure is None and (inputs.profile in _JUDGED_LATER or inputs.dtype != task.dtypes[0]):
         # the compile stage judged the other recordings
         failure = judge_recording(recording, report, candidate.purity)
-    if failure is None and context.backend == "interpret" and all(map(_is_sound, _plans(report))):
+    if failure is None and context.backend == "interpret" and all(check_structure(p) is None for p in _plans(report)):
         failure = find_unseen_operator(report)
     return (plan, report) if failure is None else failure
 
@@ -318,7 +307,6 @@ def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult)
     failure, comparisons = (found, ()) if isinstance(found, Failure) else (None, found)
     return RunReport(
         variant=request.variant,
-        seconds=0.0,
         comparisons=comparisons,
         failure=failure,
         oracle_dtype=expected.computed_in,

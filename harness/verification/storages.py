@@ -17,31 +17,14 @@ from ...core.candidate import Failure
 from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, LaunchPlan, View
 from ...stages.roofline import ITEM_BYTES
+from ..gpu.device.memory import bytes_of
 from ..reference.oracle import ExpectedRun
 from ..reference.reference import count_stored, dtype_name, torch_dtype
-
-_NUMPY = {
-    "float64": np.float64,
-    "float32": np.float32,
-    "float16": np.float16,
-    "int64": np.int64,
-    "int32": np.int32,
-    "int16": np.int16,
-    "int8": np.int8,
-    "uint8": np.uint8,
-    "bool": np.bool_,
-}
-
-
-def to_bytes(tensor: torch.Tensor) -> bytes:
-    """A tensor's raw bytes, contiguous."""
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 def _storage_bytes(tensor: torch.Tensor) -> bytes:
     """A tensor's raw bytes with what lies around them in its storage."""
-    return to_bytes(tensor.as_strided((count_stored(tensor),), (1,), 0))
+    return bytes_of(tensor.as_strided((count_stored(tensor),), (1,), 0))
 
 
 def from_bytes(data: bytes, view: View) -> NDArray[np.generic] | None:
@@ -51,7 +34,7 @@ def from_bytes(data: bytes, view: View) -> NDArray[np.generic] | None:
     if view.dtype == "bfloat16":
         widened = np.frombuffer(data, dtype=np.uint16).astype(np.uint32) << 16
         return widened.view(np.float32).reshape(view.shape)
-    return np.frombuffer(data, dtype=_NUMPY[view.dtype]).reshape(view.shape)
+    return np.frombuffer(data, dtype=np.dtype(view.dtype)).reshape(view.shape)
 
 
 def fill_storages(
@@ -70,9 +53,7 @@ def fill_storages(
             continue
         data = _initial_bytes(buffer, expected, get_blob)
         if data is None or len(data) != buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 0):
-            return Failure(
-                outcome=Outcome.BROKEN_PROTOCOL, message=f"no values fit {buffer.kind} {buffer.name!r} of the plan"
-            )
+            return Failure(Outcome.BROKEN_PROTOCOL, f"no values fit {buffer.kind} {buffer.name!r} of the plan")
         storages[index] = data
     return storages
 
@@ -85,5 +66,5 @@ def _initial_bytes(buffer: Buffer, expected: ExpectedRun, get_blob: Callable[[st
     if buffer.kind is BufferKind.PARAMETER:
         parameter = expected.parameters.get(buffer.name)
         if parameter is not None and parameter.numel() == buffer.num_elements:
-            return to_bytes(parameter.to(torch_dtype(buffer.dtype))) if buffer.dtype in ITEM_BYTES else None
+            return bytes_of(parameter.to(torch_dtype(buffer.dtype))) if buffer.dtype in ITEM_BYTES else None
     return get_blob(buffer.blob) if buffer.blob is not None else None

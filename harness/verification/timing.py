@@ -53,7 +53,6 @@ from .checks.configurations import (
     with_recording,
 )
 from .context import VerifierContext
-from .evidence_store import evidence_key
 from .runs import prepare_run, report_runs
 
 MOST_CONFIGURATIONS = 64
@@ -111,7 +110,7 @@ def _find_plan(candidate: Candidate, task: Task) -> LaunchPlan | Failure:
         return failure or check_structure(recording.plan) or recording.plan
     if failure is None and recording is not None:
         failure = recording.failure
-    return failure or Failure(outcome=Outcome.BROKEN_PROTOCOL, message="no plan to time")
+    return failure or Failure(Outcome.BROKEN_PROTOCOL, "no plan to time")
 
 
 def probe_measured(
@@ -136,7 +135,7 @@ def probe_measured(
                 waited = cuda.waited_s
                 report = _measure(candidate, task, context, cuda, timing, protocol, is_refused)
         except TooLargeError as error:
-            failure = Failure(outcome=Outcome.UNSUPPORTED, message=str(error))
+            failure = Failure(Outcome.UNSUPPORTED, str(error))
             return evolve(_blank(cuda, protocol), failure=failure)
         return evolve(report, seconds=max(0.0, report.seconds - (cuda.waited_s - waited)))
 
@@ -164,7 +163,7 @@ def _measure(
     tuned = tune(candidate, task, context, cuda, protocol)
     if isinstance(tuned, Failure):
         if tuned.outcome in _LOST:
-            report = evolve(report, check=RunReport(variant=Variant.TIMED, seconds=0.0, failure=tuned))
+            report = evolve(report, check=RunReport(variant=Variant.TIMED, failure=tuned))
         return evolve(report, failure=tuned, seconds=time.perf_counter() - began)
     candidate, report = tuned.candidate, evolve(report, configurations=tuned.times)
     inputs = describe(Variant.TIMED, task.dtypes, Profile.DECLARED)
@@ -225,15 +224,8 @@ def find_reference_timing(
     protocol = Protocol.of(timing, True)
     source = _describe_reference(task, context)
     request = ReferenceRequest(source=source, protocol=protocol, compiling=timing.torch_compile)
-    key = evidence_key(
-        source_sha256="",
-        task_fingerprint=fingerprint(task),
-        probe=f"reference timing:{fingerprint([protocol, timing.torch_compile, cuda.device_name])}",
-        backend=context.backend,
-        target=context.sandbox.target,
-        seed=context.oracle.seed,
-        limits=context.sandbox.limits,
-    )
+    identity = fingerprint([protocol, timing.torch_compile, cuda.device_name])
+    key = context.key_of("", task, f"reference timing:{identity}")
     with cuda.measuring_references:  # two threads that need the same figures measure them once
         kept = context.store.get(key, ReferenceTiming)
         if kept is not None:
@@ -251,7 +243,7 @@ def _check(pairs: list[tuple[RunRequest, ExpectedRun]], timed: Timed) -> RunRepo
     Null where nothing ran, for a reason that says nothing of the kernel.
     """
     if timed.failure is not None and timed.failure.outcome in _LOST:
-        return RunReport(variant=Variant.TIMED, seconds=0.0, failure=timed.failure)
+        return RunReport(variant=Variant.TIMED, failure=timed.failure)
     if timed.first is None or timed.fresh is None:
         return None
     first, fresh = report_runs(pairs, [timed.first, timed.fresh], None, 0.0)

@@ -9,6 +9,7 @@ the evidence store. A bad candidate is a verdict; a bad task is a `TaskError`; a
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 import time
 import weakref
@@ -26,7 +27,6 @@ from ...core.recipe.extensions import VerifierSpec
 from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ...core.verdict import Verdict
-from ...stages.checks.setting import Setting
 from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
 from ...stages.syntax import judge_syntax
@@ -37,7 +37,7 @@ from ..reference.oracle import Oracle
 from ..reference.task_facts import MAX_CACHED_BYTES
 from ..sandbox.sandbox import Sandbox
 from ..settings import NEEDS_GPU
-from .checks.table import probe_checks
+from .checks.probes import probe_checks
 from .context import VerifierContext
 from .evidence_store import EvidenceStore
 from .memory_budget import MemoryBudget, Share, choose_gpu_bytes
@@ -48,6 +48,8 @@ from .workers import GPU_MEMORY, HOST_MEMORY, WorkerPool
 
 Probe = Callable[[Candidate], Candidate]
 _LEAST_KEPT_BYTES = 64 << 20
+_VERDICTS_A_RETURN = 16
+"""After so many, freed memory goes back to the machine."""
 
 
 def choose_backend(config: VerifierConfig) -> str:
@@ -109,28 +111,15 @@ def _seconds_to_inspect(source: str) -> float:
     return time.perf_counter() - began
 
 
-class MemoryReturn:
-    """Returns freed memory to the machine at every `interval`-th call, where the C library can; thread-safe.
+def return_memory() -> None:
+    """Return freed memory to the machine, where the C library can.
 
     glibc keeps what a thread has freed for that thread's next request. A verdict passes tens of megabytes through
     several threads, so without this a judge of four threads holds twice what it uses, and grows for hours.
     """
-
-    def __init__(self, interval: int = 16) -> None:
-        self._interval = interval
-        self._num_calls = 0
-        self._lock = threading.Lock()
-        self._trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-
-    def count(self) -> bool:
-        """Count a call; returns whether memory was returned now."""
-        with self._lock:
-            self._num_calls += 1
-            is_due = self._num_calls % self._interval == 0
-        if not is_due or self._trim is None:
-            return False
-        self._trim(0)
-        return True
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 class Verifier:
@@ -176,6 +165,7 @@ class Verifier:
                 oracle=shared,
                 store=store,
                 cuda=cuda,
+                cross_checks=config.cross_check_interpreter,
                 budget=self.budget,
                 gpu_budget=MemoryBudget(choose_gpu_bytes(first.device)) if share is None else share.gpu_budget,
             )
@@ -188,7 +178,7 @@ class Verifier:
                 sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed, budget=self.budget
             )
         self.backend = self.context.backend
-        self._memory = MemoryReturn()
+        self._numbers = itertools.count(1)
         self._pool: WorkerPool | None = None
         self._pool_lock = threading.Lock()
 
@@ -208,7 +198,8 @@ class Verifier:
     def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
         """The verdict on one source text."""
         candidate = self.gather(task, source, spec)
-        self._memory.count()
+        if next(self._numbers) % _VERDICTS_A_RETURN == 0:
+            return_memory()
         return fold(candidate, spec.stop_early, self.backend, self.timing.trim)
 
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
@@ -226,12 +217,11 @@ class Verifier:
 
     def _probes(self, task: Task, spec: VerifierSpec) -> dict[Stage, Probe]:
         context, timing = self.context, self.timing
-        setting = Setting(backend=context.backend, cross_checks=self.config.cross_check_interpreter)
         probes: dict[Stage, Probe] = {
             Stage.AST: probe_syntax,
             Stage.COMPILE: lambda candidate: probe_compile(candidate, task, context, spec.stop_early),
             Stage.TINY: lambda candidate: probe_tiny(candidate, task, context),
-            Stage.FULL: lambda candidate: probe_checks(candidate, task, context, spec, setting),
+            Stage.FULL: lambda candidate: probe_checks(candidate, task, context, spec),
         }
         if not spec.timed:
             return probes

@@ -142,32 +142,24 @@ class Schedule:
             self._waiting.clear()
 
 
+@define(eq=False)
 class WorkerPool:
     """Worker processes for one verifier, whose sandbox, evidence and executors they share; safe to use from threads."""
 
-    def __init__(
-        self,
-        config: VerifierConfig,
-        timing: TimingConfig,
-        sandbox: Sandbox,
-        evidence: Path,
-        cuda: CudaBackend | None,
-        budgets: Mapping[str, MemoryBudget],
-    ) -> None:
-        self._config = config
-        self._timing = timing
-        self._sandbox = sandbox
-        self._evidence = evidence
-        self._cuda = cuda
-        self._budgets = budgets
-        self.num_up = 0
-        self.num_ended = 0
-        """Workers that ended before the pool did."""
-        self._num_sharing = 1
-        self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
-        self._server: ForkServer | None = None
-        self._is_closed = False
+    _config: VerifierConfig
+    _timing: TimingConfig
+    _sandbox: Sandbox
+    _evidence: Path
+    _cuda: CudaBackend | None
+    _budgets: Mapping[str, MemoryBudget]
+    num_up: int = field(default=0, init=False)
+    num_ended: int = field(default=0, init=False)
+    """Workers that ended before the pool did."""
+    _num_sharing: int = field(default=1, init=False)
+    _lock: threading.Lock = field(factory=threading.Lock, init=False)
+    _idle: list[_Worker] = field(factory=list, init=False)
+    _server: ForkServer | None = field(default=None, init=False)
+    _is_closed: bool = field(default=False, init=False)
 
     def close(self) -> None:
         """End all workers; what they are at is lost."""

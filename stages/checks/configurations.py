@@ -9,10 +9,8 @@ import math
 
 from attrs import frozen
 
-from ...core.candidate import Candidate, Failure, Recording, RunReport
-from ...core.task import Task
+from ...core.candidate import Failure, Recording, RunReport
 from ..judge_run import judge_run
-from .setting import Setting
 
 
 @frozen(kw_only=True)
@@ -36,12 +34,6 @@ class ConfigurationsReport:
         return sum(run.report.seconds for run in self.runs)
 
 
-def applies(candidate: Candidate, task: Task, setting: Setting) -> bool:
-    """Returns whether any recorded plan has a tuner with a choice."""
-    compiled = candidate.evidence.compile
-    return compiled is not None and any(count_combinations(recording) > 1 for recording in compiled.recordings)
-
-
 def count_combinations(recording: Recording) -> int:
     """Returns in how many ways the tuners of a recording can choose together."""
     return math.prod(map(len, recording.choices))
@@ -53,5 +45,5 @@ def judge(report: ConfigurationsReport) -> Failure | None:
         failure = judge_run(run.report)
         if failure is not None:
             message = f"configuration {run.description or run.choice}: {failure.message}".rstrip(": ")
-            return Failure(outcome=failure.outcome, message=message)
+            return Failure(failure.outcome, message)
     return None

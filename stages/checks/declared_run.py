@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ...core.candidate import Failure
 from ...core.outcome import Outcome
+from ...core.run import LaunchSample
 from ..tolerance import TOLERANCES, find_scale
 
 FIRST_PROGRAMS = 12
@@ -46,43 +47,25 @@ ALL_PROGRAMS = 4096
 _FEW_ELEMENTS = 10_000
 _NUM_DEVIATIONS = 4.0
 _SLACK = 0.999
+Grid = tuple[int, int, int]
 
 
-@frozen(kw_only=True)
-class LaunchCoverage:
-    """How much the drawn programs of a launch wrote, one by one; of `num_unknown` further ones nobody knows.
+def find_reach(grid: Grid, taken: LaunchSample) -> float:
+    """How many elements all programs of a grid write at most, by a sample: its mean, and four standard errors.
 
-    `written_by_program` counts elements that none had written, and `stored_by_program` all. `new_along` has for each
-    axis of the grid the shares of a program's elements that the one before it along the axis did not store to.
+    Along an axis that makes no difference to what is stored, all programs store no more together than one of them.
     """
-
-    grid: tuple[int, int, int]
-    written_by_program: tuple[int, ...]
-    num_unknown: int = 0
-    stored_by_program: tuple[int, ...] = ()
-    new_along: tuple[tuple[float, ...], ...] = ()
-
-    @property
-    def num_programs(self) -> int:
-        """How many the launch has."""
-        return math.prod(self.grid)
-
-    def reach(self) -> float:
-        """How many elements all programs write at most, by the sample: its mean, and four standard errors.
-
-        Along an axis that makes no difference to what is stored, all programs store no more together than one of them.
-        """
-        total, size = self.num_programs, len(self.written_by_program)
-        if size >= total:
-            return float(sum(self.written_by_program))
-        if size == 0:
-            return math.inf if self.num_unknown else 0.0
-        reach = total * _mean_at_most(self.written_by_program)
-        if not self.stored_by_program:
-            return reach
-        shares = [min(1.0, _mean_at_most(shares)) if shares else 1.0 for shares in self.new_along]
-        distinct = math.prod(1.0 + (size - 1) * share for size, share in zip(self.grid, shares, strict=False))
-        return min(reach, distinct * _mean_at_most(self.stored_by_program))
+    total, size = math.prod(grid), len(taken.written_by_program)
+    if size >= total:
+        return float(sum(taken.written_by_program))
+    if size == 0:
+        return math.inf if taken.num_unknown else 0.0
+    reach = total * _mean_at_most(taken.written_by_program)
+    if not taken.stored_by_program:
+        return reach
+    shares = [min(1.0, _mean_at_most(shares)) if shares else 1.0 for shares in taken.new_along]
+    distinct = math.prod(1.0 + (size - 1) * share for size, share in zip(grid, shares, strict=False))
+    return min(reach, distinct * _mean_at_most(taken.stored_by_program))
 
 
 def _mean_at_most(values: Sequence[float]) -> float:
@@ -142,14 +125,6 @@ def are_right(
         return np.asarray((excess <= limit * find_scale(expected)) | ~np.isfinite(wanted))
 
 
-@frozen(kw_only=True)
-class Coverage:
-    """How many elements of the result have to be written, and what the programs that ran wrote, launch by launch."""
-
-    num_needed: int
-    launches: tuple[LaunchCoverage, ...]
-
-
 def count_needed(
     actual: NDArray[np.generic], expected: NDArray[np.generic], written: NDArray[np.bool_], dtype: str
 ) -> int:
@@ -171,15 +146,16 @@ def count_needed(
     return int(expected.size) - int(np.count_nonzero(is_right))
 
 
-def judge_coverage(coverage: Coverage) -> Failure | None:
-    """An objection where all launches together, by their samples, do not write the whole result."""
-    is_whole = all(len(launch.written_by_program) >= launch.num_programs for launch in coverage.launches)
-    if sum(launch.reach() for launch in coverage.launches) >= (1.0 if is_whole else _SLACK) * coverage.num_needed:
+def judge_coverage(num_needed: int, grids: Sequence[Grid], launches: Sequence[LaunchSample]) -> Failure | None:
+    """An objection where all launches together, by the samples of their grids, do not write what has to be written."""
+    totals = [math.prod(grid) for grid in grids]
+    is_whole = all(len(taken.written_by_program) >= total for total, taken in zip(totals, launches, strict=True))
+    reach = sum(map(find_reach, grids, launches))
+    if reach >= (1.0 if is_whole else _SLACK) * num_needed:
         return None
-    total = sum(launch.num_programs for launch in coverage.launches)
-    counts = [count for launch in coverage.launches for count in launch.written_by_program]
+    counts = [count for taken in launches for count in taken.written_by_program]
     message = (
-        f"{len(counts)} of {total} programs wrote {sum(counts)} elements; "
-        f"all of them would not write the {coverage.num_needed} of the result"
+        f"{len(counts)} of {sum(totals)} programs wrote {sum(counts)} elements; "
+        f"all of them would not write the {num_needed} of the result"
     )
-    return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)
+    return Failure(Outcome.OUTPUT_NOT_WRITTEN, message)

@@ -94,5 +94,5 @@ def judge(report: KnockOutReport) -> Failure | None:
     for knock_out in report.knock_outs:
         if knock_out.reports and all(judge_run(run) is None for run in knock_out.reports):
             message = "" if knock_out.fill is None else f"with {knock_out.fill:g} in the place of what they write"
-            return Failure(outcome=Outcome.KERNEL_IRRELEVANT, message=message)
+            return Failure(Outcome.KERNEL_IRRELEVANT, message)
     return None

@@ -15,7 +15,6 @@ from ...core.outcome import Outcome
 from ...core.plan import Kernel, LaunchPlan
 from ...core.task import Profile, Task
 from ..compile_stage import find_recording
-from .setting import Setting
 
 
 @frozen(kw_only=True)
@@ -24,11 +23,6 @@ class RecompileReport:
 
     seconds: float
     failure: Failure | None = None
-
-
-def applies(candidate: Candidate, task: Task, setting: Setting) -> bool:
-    """Returns whether there is a declared plan."""
-    return find_declared_plan(candidate, task) is not None
 
 
 def find_declared_plan(candidate: Candidate, task: Task) -> LaunchPlan | None:
@@ -46,7 +40,7 @@ def judge(report: RecompileReport) -> Failure | None:
 def find_difference(plan: LaunchPlan, kernels: Sequence[Kernel]) -> Failure | None:
     """Compare a plan's kernels, launch by launch, with those that a clean process compiled."""
     if len(kernels) != len(plan.launches):
-        return Failure(outcome=Outcome.BROKEN_PROTOCOL, message="not as many kernels as the plan launches")
+        return Failure(Outcome.BROKEN_PROTOCOL, "not as many kernels as the plan launches")
     differing = {}
     for launch, made in zip(plan.launches, kernels, strict=True):
         recorded = plan.kernels[launch.kernel]
@@ -56,4 +50,4 @@ def find_difference(plan: LaunchPlan, kernels: Sequence[Kernel]) -> Failure | No
             names = ["arguments"]
         if names:
             differing[recorded.qualname] = f"{recorded.qualname} ({', '.join(names)})"
-    return Failure(outcome=Outcome.DISGUISED, message=", ".join(sorted(differing.values()))) if differing else None
+    return Failure(Outcome.DISGUISED, ", ".join(sorted(differing.values()))) if differing else None

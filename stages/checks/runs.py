@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from attrs import frozen
 
 from ...core.candidate import Failure, RunReport
@@ -22,16 +20,10 @@ class RunsReport:
         return sum(run.seconds for run in self.runs)
 
 
-def judge_runs(report: RunsReport) -> Failure | None:
-    """Returns the first objection to a run, or None."""
-    return find_first_failure(report.runs, "variant")
-
-
-def find_first_failure(runs: Iterable[RunReport], label: str) -> Failure | None:
+def judge_runs(report: RunsReport, label: str = "variant") -> Failure | None:
     """Returns the first objection to a run, named by `label` and the run's variant, or None."""
-    for run in runs:
+    for run in report.runs:
         failure = judge_run(run)
         if failure is not None:
-            message = f"{label} {run.variant}: {failure.message}".rstrip(": ")
-            return Failure(outcome=failure.outcome, message=message)
+            return Failure(failure.outcome, f"{label} {run.variant}: {failure.message}".rstrip(": "))
     return None

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ...core.candidate import Failure, RunReport, Variant
 from ...core.outcome import Outcome
-from ...core.run import Sample
+from ...core.run import LaunchSample
 from ..judge_run import judge_run
 from ..tolerance import IntegerRange, compare
 from .declared_run import (
@@ -28,9 +28,8 @@ from .declared_run import (
     MANY_PROGRAMS,
     MORE_PROGRAMS,
     SUSPECTS,
-    Coverage,
+    Grid,
     Hints,
-    LaunchCoverage,
     are_right,
     count_needed,
     find_hints,
@@ -45,7 +44,6 @@ _MOST_WORK_UNSCANNED = 1 << 30
 """As many programs run as go into it, where no scan looks at all of them."""
 _CUT_OFF = (Outcome.CRASHED, Outcome.MEMORY_LIMIT)
 """Other ends of a run of all programs than being out of time that need not be the fault of what was already found."""
-Grid = tuple[int, int, int]
 
 
 @frozen(kw_only=True)
@@ -158,7 +156,7 @@ def settle(
         after = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
         look = look if after.outcome is not None else after
     can_ask = (is_declared or hints.is_lacking) and not is_wrong and len(num_programs) == 1
-    return Settled(look=look, question=_find_question(look, hints, num_programs) if can_ask else None)
+    return Settled(look=look, question=_find_question(look, hints) if can_ask else None)
 
 
 def _take_all(look: Look, hints: Hints, num_programs: Sequence[int], may_wait: bool) -> Generator[Take, Look, Look]:
@@ -195,7 +193,7 @@ def _take_many(look: Look, num_programs: Sequence[int]) -> Generator[Take, Look,
     return look
 
 
-def _find_question(look: Look, hints: Hints, num_programs: Sequence[int]) -> Question | None:
+def _find_question(look: Look, hints: Hints) -> Question | None:
     if look.has_sums:
         return Question.SUM
     return Question.REST if look.overlaps or hints.is_lacking else None
@@ -221,7 +219,7 @@ class SampledOutput:
 
 
 def judge_sample(
-    variant: Variant, outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sample, work: int
+    variant: Variant, outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sequence[LaunchSample], work: int
 ) -> Look:
     """Compare what a sample's programs wrote, and ask whether all of them would write the whole result."""
     num_needed, num_tainted, is_uniform, comparisons = 0, 0, False, []
@@ -242,23 +240,13 @@ def judge_sample(
             integer_range=within,
         )
         comparisons.append(evolve(found, share_of_tolerance=output.share_of_tolerance))
-    launches = tuple(
-        LaunchCoverage(
-            grid=grid,
-            written_by_program=taken.written_by_program,
-            num_unknown=taken.num_unknown,
-            stored_by_program=taken.stored_by_program,
-            new_along=taken.new_along,
-        )
-        for grid, taken in zip(grids, sample.launches, strict=True)
-    )
-    num_run = sum(len(launch.written_by_program) + launch.num_unknown for launch in launches)
-    overlaps = any(taken.overlaps for taken in sample.launches)
-    failure = judge_coverage(Coverage(num_needed=num_needed, launches=launches))
+    num_run = sum(len(taken.written_by_program) + taken.num_unknown for taken in sample)
+    overlaps = any(taken.overlaps for taken in sample)
+    failure = judge_coverage(num_needed, grids, sample)
     compared = () if failure is not None else tuple(comparisons)
     return Look(
-        report=RunReport(variant=variant, seconds=0.0, failure=failure, comparisons=compared),
-        is_doubtful=failure is not None or num_tainted > 0 or len(launches) > 1 or overlaps,
+        report=RunReport(variant=variant, failure=failure, comparisons=compared),
+        is_doubtful=failure is not None or num_tainted > 0 or len(grids) > 1 or overlaps,
         work_each=work / max(1, num_run),
         has_sums=num_tainted > 0,
         overlaps=overlaps,
@@ -274,12 +262,12 @@ def judge_failure(variant: Variant, failure: Failure, num_launches: int) -> Look
     """Return the look of a sample that failed, or trespassed, before anything was compared."""
     # out of time may also be a program that waits for one that does not run
     is_doubtful = num_launches > 1 or failure.outcome is Outcome.TIMEOUT
-    return Look(report=RunReport(variant=variant, seconds=0.0, failure=failure), is_doubtful=is_doubtful)
+    return Look(report=RunReport(variant=variant, failure=failure), is_doubtful=is_doubtful)
 
 
-def read_hints(outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sample) -> Hints | None:
+def read_hints(outputs: Sequence[SampledOutput], grids: Sequence[Grid], sample: Sequence[LaunchSample]) -> Hints | None:
     """Return what a scan of many programs suggests, or None where too few of them were scanned."""
-    counts = [launch.num_unknown for launch in sample.launches]
+    counts = [launch.num_unknown for launch in sample]
     totals = [math.prod(grid) for grid in grids]
     if not counts or min(counts) < min(FIRST_PROGRAMS, *totals):
         return None
@@ -310,12 +298,11 @@ def judge_sum(scanned: SampledOutput, alone: NDArray[np.generic], position: int,
     if is_right or not np.isclose(value, at_once if math.isfinite(at_once) else 0.0, rtol=1e-2):
         return None
     message = f"{num_addends} programs add up to {value:.4g} where {float(scanned.expected[at]):.4g} is right"
-    return Failure(outcome=Outcome.WRONG_VALUES, message=message)
+    return Failure(Outcome.WRONG_VALUES, message)
 
 
 def judge_rest(hints: Hints | None) -> Failure | None:
     """Object where how much programs write does not add up, and a scan of all leaves elements unwritten."""
     if hints is None or not hints.is_lacking:
         return None
-    message = "all programs together do not write the whole result"
-    return Failure(outcome=Outcome.OUTPUT_NOT_WRITTEN, message=message)
+    return Failure(Outcome.OUTPUT_NOT_WRITTEN, "all programs together do not write the whole result")

@@ -1,26 +1,25 @@
 """The checks of the full stage, in order.
 
 Each takes what those before it accept, and one that objects ends the stage. Training verifiers make the first three;
-the audit makes all. A check is a line here, a pure module beside this one that says when it applies and judges its
-report, and a probe of the same name that gathers the report (`harness.verification.checks`).
+the audit makes all. A check is a line here, a pure module beside this one that judges its report, and a probe of the
+same name that gathers the report, where there is anything to gather (`harness.verification.checks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from attrs import frozen
 
 from ...core.candidate import Candidate, CheckReport, Failure
 from ...core.recipe.extensions import VerifierSpec
-from ...core.task import Task
-from . import configurations, interpreted, knock_out, recompile
+from . import configurations, knock_out, recompile
 from .configurations import ConfigurationsReport
 from .knock_out import KnockOutReport
 from .recompile import RecompileReport
 from .runs import RunsReport, judge_runs
-from .setting import Setting, always
 
 
 @frozen(kw_only=True)
@@ -35,7 +34,6 @@ class Check:
     report: type[CheckReport]
     judge: Callable[[Any], Failure | None]
     hidden: bool = True
-    applies: Callable[[Candidate, Task, Setting], bool] = always
     is_shared: bool = False
 
 
@@ -43,16 +41,11 @@ CHECKS: tuple[Check, ...] = (
     Check(name="variants", report=RunsReport, judge=judge_runs, hidden=False, is_shared=True),
     Check(name="declared", report=RunsReport, judge=judge_runs, hidden=False, is_shared=True),
     Check(name="knock_out", report=KnockOutReport, judge=knock_out.judge, hidden=False),
-    Check(
-        name="configurations",
-        report=ConfigurationsReport,
-        judge=configurations.judge,
-        applies=configurations.applies,
-    ),
+    Check(name="configurations", report=ConfigurationsReport, judge=configurations.judge),
     Check(name="first_calls", report=ConfigurationsReport, judge=configurations.judge),
     Check(name="second_call", report=RunsReport, judge=judge_runs),
-    Check(name="interpreted", report=RunsReport, judge=interpreted.judge, applies=interpreted.applies),
-    Check(name="recompile", report=RecompileReport, judge=recompile.judge, applies=recompile.applies),
+    Check(name="interpreted", report=RunsReport, judge=partial(judge_runs, label="interpreted, variant")),
+    Check(name="recompile", report=RecompileReport, judge=recompile.judge),
     # the timing probe adds it: the results of the very runs that were timed
     Check(name="timed", report=RunsReport, judge=judge_runs, hidden=False, is_shared=True),
 )

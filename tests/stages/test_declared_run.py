@@ -7,21 +7,20 @@ import random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from tritonrl.core.candidate import Failure
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.run import LaunchSample
 from tritonrl.stages.checks.declared_run import (
     SUSPECTS,
-    Coverage,
-    LaunchCoverage,
     count_needed,
     find_hints,
     judge_coverage,
 )
 
 
-def one_launch(num_needed: int, total: int, written: tuple[int, ...]) -> Coverage:
-    """The coverage of a plan with a single launch."""
-    launch = LaunchCoverage(grid=(total, 1, 1), written_by_program=written)
-    return Coverage(num_needed=num_needed, launches=(launch,))
+def judge_launch(num_needed: int, total: int, written: tuple[int, ...]) -> Failure | None:
+    """The objection to a plan with a single launch."""
+    return judge_coverage(num_needed, [(total, 1, 1)], [LaunchSample(written_by_program=written)])
 
 
 @given(total=st.integers(1, 5000), block=st.integers(1, 4096), size=st.integers(1, 24), share=st.floats(0.01, 1))
@@ -30,7 +29,7 @@ def test_equal_programs_must_cover_the_result(total: int, block: int, size: int,
     written = (block,) * min(size, total)
 
     def judge(num_needed: int) -> bool:
-        return judge_coverage(one_launch(num_needed, total, written)) is None
+        return judge_launch(num_needed, total, written) is None
 
     assert judge(max(1, int(total * block * share)))
     assert not judge(int(total * block * 1.01) + 1)
@@ -42,15 +41,15 @@ def test_unequal_programs_get_the_benefit_of_the_doubt(seed: int, one_in: int) -
     total = 3000
     writes = [64 if program % one_in == 0 else 0 for program in range(total)]
     sample = tuple(random.Random(seed).sample(writes, 384))
-    assert judge_coverage(one_launch(sum(writes), total, sample)) is None
-    failure = judge_coverage(one_launch(10 * sum(writes), total, sample))
+    assert judge_launch(sum(writes), total, sample) is None
+    failure = judge_launch(10 * sum(writes), total, sample)
     assert failure is not None
     assert failure.outcome is Outcome.OUTPUT_NOT_WRITTEN
 
 
 def test_no_program_covers_nothing() -> None:
     """A launch without programs writes nothing."""
-    assert judge_coverage(one_launch(1, 0, ())) is not None
+    assert judge_launch(1, 0, ()) is not None
 
 
 @given(grid=st.tuples(st.integers(2, 60), st.integers(2, 60), st.just(1)), size=st.integers(3, 40))
@@ -60,10 +59,9 @@ def test_an_axis_without_effect_counts_once(grid: tuple[int, int, int], size: in
     size = min(size, total - 1)
 
     def judge(num_needed: int, new_along: tuple[tuple[float, ...], ...]) -> bool:
-        launch = LaunchCoverage(
-            grid=grid, written_by_program=(block,) * size, stored_by_program=(block,) * size, new_along=new_along
-        )
-        return judge_coverage(Coverage(num_needed=num_needed, launches=(launch,))) is None
+        written = (block,) * size
+        taken = LaunchSample(written_by_program=written, stored_by_program=written, new_along=new_along)
+        return judge_coverage(num_needed, [grid], [taken]) is None
 
     assert judge(grid[1] * block, ((0.0,) * 6, (1.0,) * 6, ()))
     assert not judge(total * block, ((0.0,) * 6, (1.0,) * 6, ()))
@@ -75,11 +73,11 @@ def test_an_axis_without_effect_counts_once(grid: tuple[int, int, int], size: in
 
 def test_launches_share_the_result() -> None:
     """What several launches write counts together; one of which nothing is known may write anything."""
-    half = LaunchCoverage(grid=(100, 1, 1), written_by_program=(5, 5))
-    assert judge_coverage(Coverage(num_needed=1000, launches=(half, half))) is None
-    assert judge_coverage(Coverage(num_needed=1000, launches=(half,))) is not None
-    unknown = LaunchCoverage(grid=(100, 1, 1), written_by_program=(), num_unknown=12)
-    assert judge_coverage(Coverage(num_needed=1000, launches=(half, unknown))) is None
+    grid, half = (100, 1, 1), LaunchSample(written_by_program=(5, 5))
+    assert judge_coverage(1000, [grid, grid], [half, half]) is None
+    assert judge_coverage(1000, [grid], [half]) is not None
+    unknown = LaunchSample(written_by_program=(), num_unknown=12)
+    assert judge_coverage(1000, [grid, grid], [half, unknown]) is None
 
 
 def test_what_is_right_unwritten_need_not_be_written() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Comparison, Failure, RunReport, Variant
 from tritonrl.core.outcome import Outcome
-from tritonrl.core.run import LaunchSample, Sample
+from tritonrl.core.run import LaunchSample
 from tritonrl.stages.checks.declared_run import ALL_PROGRAMS, FIRST_PROGRAMS, LEAST_PROGRAMS, MANY_PROGRAMS, Hints
 from tritonrl.stages.checks.sampled_run import (
     Look,
@@ -124,7 +124,7 @@ def test_one_expected_value_is_noticed_where_others_are_not_among_it(expected: l
     output = SampledOutput(
         actual=values, expected=values, written=np.arange(4) < 3, dtype="float32", expected_dtype="float32"
     )
-    sample = Sample(launches=(LaunchSample(written_by_program=(1, 1, 1)),))
+    sample = [LaunchSample(written_by_program=(1, 1, 1))]
     assert judge_sample(Variant.BEYOND, [output], [(4, 1, 1)], sample, 0).is_uniform is is_uniform
 
 
@@ -164,7 +164,7 @@ def test_only_what_programs_wrote_is_compared(num_wrong: int) -> None:
     actual = expected.astype(np.float32)
     actual[:num_wrong] = 9.0
     written = np.arange(64) >= 8
-    sample = Sample(launches=(LaunchSample(written_by_program=(8,) * 7),))
+    sample = [LaunchSample(written_by_program=(8,) * 7)]
     look = judge_sample(Variant.DECLARED, [make_output(actual, written, expected)], [(8, 1, 1)], sample, 7)
     assert not look.is_wrong
     assert look.work_each == 1.0
@@ -180,12 +180,12 @@ def test_a_scan_names_the_program_that_is_wrong(wrong: int) -> None:
     actual = expected.astype(np.float32)
     actual[wrong] = 9.0
     writers = (np.arange(64) // 8 + 1).astype(np.int32)
-    sample = Sample(launches=(LaunchSample(written_by_program=(), num_unknown=8),))
+    sample = [LaunchSample(written_by_program=(), num_unknown=8)]
     output = make_output(actual, writers, expected)
     hints = read_hints([output], [(8, 1, 1)], sample)
     assert hints == Hints(programs=(wrong // 8,), is_whole=True, position=wrong)
     assert judge_rest(hints) is None
-    few = Sample(launches=(LaunchSample(written_by_program=(), num_unknown=7),))
+    few = [LaunchSample(written_by_program=(), num_unknown=7)]
     assert read_hints([output], [(8, 1, 1)], few) is None
     assert judge_sum(output, actual, wrong, 3) is not None
     assert judge_sum(output, expected.astype(np.float32), wrong, 3) is None

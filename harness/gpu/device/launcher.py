@@ -80,14 +80,14 @@ def failure_of(error: Exception) -> Failure:
     is_of_addresses = any(name in text for name in _OF_ADDRESSES)
     if is_of_addresses or _is_lost():
         outcome = Outcome.OUT_OF_BOUNDS if is_of_addresses else Outcome.CRASHED
-        raise Fatal(Failure(outcome=outcome, message=text)) from error
+        raise Fatal(Failure(outcome, text)) from error
     if isinstance(error, Unsupported):
-        return Failure(outcome=Outcome.UNSUPPORTED, message=text)
+        return Failure(Outcome.UNSUPPORTED, text)
     if is_of_memory(error):
-        return Failure(outcome=Outcome.MEMORY_LIMIT, message=text)
+        return Failure(Outcome.MEMORY_LIMIT, text)
     if isinstance(error, DriverError) and "OUT_OF_RESOURCES" in text:
-        return Failure(outcome=Outcome.OUT_OF_RESOURCES, message=text)
-    return Failure(outcome=Outcome.RUN_FAILED, message=text)
+        return Failure(Outcome.OUT_OF_RESOURCES, text)
+    return Failure(Outcome.RUN_FAILED, text)
 
 
 def _is_lost() -> bool:

@@ -130,7 +130,7 @@ def _which(differences: Mapping[int, Sequence[torch.Tensor]]) -> tuple[int, ...]
 
 def bytes_of(tensor: torch.Tensor) -> bytes:
     """A tensor's raw bytes, contiguous."""
-    flat = tensor.contiguous().reshape(-1)
+    flat = tensor.detach().contiguous().reshape(-1)
     return flat.view(torch.uint8).cpu().numpy().tobytes() if flat.numel() else b""
 
 

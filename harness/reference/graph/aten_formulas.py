@@ -1,6 +1,6 @@
 """Operators that are formulas, written as what they consist of: who writes them out writes the same.
 
-Those that PyTorch's own decompositions write as well are left to these (`aten_forms.DECOMPOSED`).
+Those that PyTorch's own decompositions write as well are left to these (`operation_call.DECOMPOSED`).
 A formula gets the builder, the call and the values that it reads by the names of their arguments, and gives its result.
 Those of elements come first, then those of whole dimensions: products, reductions, norms, losses, pooling, attention.
 """
@@ -13,8 +13,7 @@ from typing import Any
 from attrs import evolve
 
 from ....core.graphs.operation_graph import Operand
-from .dimensions import name_reach, name_spread
-from .graph_builder import GraphBuilder, plain
+from .graph_builder import GraphBuilder, name_reach, name_spread, plain
 from .operation_call import Call
 
 Read = Mapping[str, Operand]
@@ -27,18 +26,6 @@ def _of_one(write: Callable[[GraphBuilder, Operand], Operand]) -> Formula:
         return write(build, next(iter(read.values())))
 
     return formula
-
-
-def _log_sigmoid(build: GraphBuilder, x: Operand) -> Operand:
-    return build.total(minus=[build.softplus(build.total(minus=[x]))])
-
-
-def _expm1(build: GraphBuilder, x: Operand) -> Operand:
-    return build.total(build.apply("exp", x), number=True)
-
-
-def _log1p(build: GraphBuilder, x: Operand) -> Operand:
-    return build.apply("log", build.total(x, number=True))
 
 
 def _threshold(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
@@ -77,18 +64,6 @@ def _power(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
         root = build.apply("sqrt", x)
         return root if exponent > 0 else build.product(under=[root])
     return None
-
-
-def _reciprocal(build: GraphBuilder, x: Operand) -> Operand:
-    return build.product(under=[x])
-
-
-def _rsqrt(build: GraphBuilder, x: Operand) -> Operand:
-    return build.product(under=[build.apply("sqrt", x)])
-
-
-def _negative(build: GraphBuilder, x: Operand) -> Operand:
-    return build.total(minus=[x])
 
 
 def scale(build: GraphBuilder, x: Operand, factor: Any) -> Operand:
@@ -159,11 +134,8 @@ def _multiply(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
 
 
 def _reduce(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    return build.reduce(call.name, read["self"], call.first.shape, call.reduced)
-
-
-def _extreme(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    return build.reduce(f"a{call.name}", read["self"], call.first.shape, call.reduced)
+    name = f"a{call.name}" if call.name in ("max", "min") else call.name
+    return build.reduce(name, read["self"], call.first.shape, call.reduced)
 
 
 def _variance(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
@@ -182,10 +154,6 @@ def _norm(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
     if order == 1:
         return build.reduce("sum", build.apply("abs", x), shape, dims)
     return None
-
-
-def _logsumexp(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
-    return build.logsumexp(*build.find_base(read["self"], call.first.shape, call.reduced))
 
 
 def _layer_norm(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
@@ -250,39 +218,30 @@ def _attention(build: GraphBuilder, call: Call, read: Read) -> Operand | None:
 _FORMULAS: dict[str, Formula] = {
     "sigmoid": _of_one(lambda build, x: build.sigmoid(x)),
     "softplus": _of_one(lambda build, x: build.softplus(x)),
-    "log_sigmoid_forward": _of_one(_log_sigmoid),
-    "expm1": _of_one(_expm1),
-    "log1p": _of_one(_log1p),
+    "log_sigmoid_forward": _of_one(lambda build, x: build.total(minus=[build.softplus(build.total(minus=[x]))])),
+    "expm1": _of_one(lambda build, x: build.total(build.apply("exp", x), number=True)),
+    "log1p": _of_one(lambda build, x: build.apply("log", build.total(x, number=True))),
     "threshold": _threshold,
     "masked_fill": _masked_fill,
     "where": _where,
     "glu": _glu,
     "pow": _power,
-    "reciprocal": _of_one(_reciprocal),
-    "rsqrt": _of_one(_rsqrt),
-    "neg": _of_one(_negative),
+    "reciprocal": _of_one(lambda build, x: build.product(under=[x])),
+    "rsqrt": _of_one(lambda build, x: build.product(under=[build.apply("sqrt", x)])),
+    "neg": _of_one(lambda build, x: build.total(minus=[x])),
     "add": _add,
-    "sub": _sub,
-    "rsub": _sub,
+    **dict.fromkeys(("sub", "rsub"), _sub),
     "mul": _mul,
     "div": _div,
     "number_over": lambda build, call, read: build.product(under=[read["self"]], number=True),
     "lerp": _lerp,
-    "mm": _multiply,
-    "bmm": _multiply,
-    "mv": _multiply,
-    "sum": _reduce,
-    "mean": _reduce,
-    "amax": _reduce,
-    "amin": _reduce,
-    "argmax": _reduce,
-    "argmin": _reduce,
-    "max": _extreme,
-    "min": _extreme,
+    **dict.fromkeys(("mm", "bmm", "mv"), _multiply),
+    **dict.fromkeys(("sum", "mean", "amax", "amin", "argmax", "argmin", "max", "min"), _reduce),
     "var": _variance,
-    "linalg_vector_norm": _norm,
-    "norm": _norm,
-    "logsumexp": _logsumexp,
+    **dict.fromkeys(("linalg_vector_norm", "norm"), _norm),
+    "logsumexp": lambda build, call, read: build.logsumexp(
+        *build.find_base(read["self"], call.first.shape, call.reduced)
+    ),
     "native_layer_norm": _layer_norm,
     "binary_cross_entropy": _cross_entropy,
     **{f"{kind}_pool{rank}d": _pool_all for kind in ("avg", "adaptive_max", "_adaptive_avg") for rank in (1, 2, 3)},

@@ -1,16 +1,152 @@
-"""One dispatched ATen operator: its arguments by name, and what of them says more than a number."""
+"""One dispatched ATen operator: its name in an operation graph, and what of its arguments says more than a number.
+
+Overloads, in-place forms and the several operators that differ by constants alone get one name: `relu`, `relu6`,
+`clamp_min` and `hardtanh` clamp from below, above, or both. Operators that only move a tensor's header, copy it or
+cast it do nothing here. An operator that no table names keeps its own name, its flags and its dimensions.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch._decomp import decomposition_table
 
 from ....core.graphs.operation_graph import EVERYWHERE, NUMBER
-from . import aten_forms
-from .dimensions import join, keep_long, name_dims, name_reach
+from .graph_builder import join, keep_long, name_dims, name_reach
+
+DECOMPOSED = frozenset(
+    {"_log_softmax", "_safe_softmax", "_softmax", "hardsigmoid", "leaky_relu", "mish", "silu", "_prelu_kernel"}
+    | {"addcdiv", "addcmul", "addmm", "addmv", "baddbmm", "dot", "mse_loss", "soft_margin_loss", "std", "xlogy"}
+    | {"native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "cudnn_batch_norm"}
+)
+"""Operators that are traced as what PyTorch's decompositions make of them."""
+
+TRANSPARENT = frozenset(
+    {"alias", "clone", "contiguous", "detach", "lift", "lift_fresh", "lift_fresh_copy", "positive", "real"}
+    | {"_to_copy", "to", "squeeze", "unsqueeze", "expand", "view_as", "expand_as", "resolve_conj", "resolve_neg"}
+)
+"""Operators whose result holds the values of their first argument, in the same order."""
+
+REGROUPING = frozenset({"view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten"})
+"""Operators that split and merge dimensions: nothing where the dimensions that are longer than one stay as they are."""
+
+PERMUTING = frozenset({"t", "transpose", "permute", "numpy_T", "mT", "swapaxes", "swapdims", "movedim"})
+
+WINDOWING = frozenset({"slice", "narrow"})
+"""Operators that do nothing where they take all there is."""
+
+TAKING = frozenset({"select"})
+"""Operators that do nothing where there is one to choose from."""
+
+CREATING = frozenset({"empty", "zeros", "ones", "full", "rand", "randn", "empty_strided"})
+"""Operators whose `_like` and `new_` forms read a tensor for its shape alone."""
+
+REDUCING = frozenset(
+    {"sum", "mean", "amax", "amin", "prod", "argmax", "argmin", "max", "min", "var", "std", "var_mean", "std_mean"}
+    | {"all", "any", "logsumexp", "linalg_vector_norm", "count_nonzero", "median"}
+)
+"""Operators that reduce over every dimension where none is named; `max` and `min` of two tensors are renamed first."""
+
+SYNONYMS = {
+    "relu": "clamp",
+    "relu6": "clamp",
+    "hardtanh": "clamp",
+    "clamp_min": "clamp",
+    "clamp_max": "clamp",
+    "clip": "clamp",
+    "mm": "matmul",
+    "norm": "linalg_vector_norm",
+    "multiply": "mul",
+    "divide": "div",
+    "true_divide": "div",
+    "subtract": "sub",
+    "logical_not": "bitwise_not",
+    "huber_loss": "smooth_l1_loss",
+    "absolute": "abs",
+    "_unsafe_view": "view",
+    "reshape": "view",
+    "_convolution": "convolution",
+    "log_sigmoid_forward": "log_sigmoid",
+}
+
+TAKING_NUMBERS = {
+    "add": ("add", "add"),
+    "mul": ("mul", "mul"),
+    "sub": ("rsub", "sub"),
+    "div": ("number_over", "div"),
+    "maximum": ("clamp_min", "clamp_min"),
+    "minimum": ("clamp_max", "clamp_max"),
+    "gt": ("lt", "gt"),
+    "ge": ("le", "ge"),
+    "lt": ("gt", "lt"),
+    "le": ("ge", "le"),
+}
+"""What operators of two tensors are where the first, or the second, is one number everywhere."""
+
+LIFTED = frozenset(
+    {"add", "sub", "rsub", "mul", "div", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "pow", "abs", "sin", "cos"}
+    | {"tanh", "sigmoid", "erf", "relu", "relu6", "clamp", "clamp_min", "clamp_max", "hardtanh", "elu"}
+    | {"gelu", "softplus", "hardswish", "log_sigmoid_forward", "expm1", "log1p"}
+    | {"gt", "ge", "lt", "le", "where", "masked_fill", "threshold", "maximum", "minimum", "lerp"}
+    | {"cumsum", "cumprod", "flip", "number_over", "square", "sign"}
+)
+"""Operators of elements, or along named dimensions: a view's elements, or dimensions that it leaves, are its base's."""
+
+NOT_BROADCASTING = frozenset(
+    {"matmul", "mm", "bmm", "mv", "dot", "convolution", "cat", "stack", "gather", "scatter", "index", "embedding"}
+    | {"native_layer_norm", "native_group_norm", "nll_loss_forward", "nll_loss2d_forward", "_fused_rms_norm"}
+)
+"""Operators whose arguments may have shapes that would broadcast to the result's by chance."""
+
+BOUNDS = {
+    "relu": ("lower",),
+    "relu6": ("lower", "upper"),
+    "hardtanh": ("lower", "upper"),
+    "clamp_min": ("lower",),
+    "clamp_max": ("upper",),
+}
+"""Which sides these clamp."""
+
+DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2", "axis"})
+"""Arguments that name dimensions."""
+
+NAMED_CHOICES = frozenset({"reduction", "ord", "p", "approximate", "mode", "rounding_mode", "padding_mode"})
+"""Arguments that choose the operation although they may be numbers: the kind of a loss's reduction or of a norm."""
+
+IGNORED = frozenset(
+    {"keepdim", "pin_memory", "non_blocking", "implicit", "half_to_float", "allow_tf32", "benchmark", "deterministic"}
+    | {"cudnn_enabled", "ceil_mode", "copy", "inplace", "stable", "unbiased", "count_include_pad"}
+)
+"""Flags that change a shape, an edge or a constant factor, and no more."""
+
+
+def find_decomposition(operator: Any) -> Callable[..., Any] | None:
+    """PyTorch's decomposition of an operator that is to be traced as one; of an in-place form, one that writes."""
+    if name_operator(operator._schema.name) not in DECOMPOSED:
+        return None
+    if operator in decomposition_table:
+        return decomposition_table[operator]
+    packet: Any = getattr(torch.ops.aten, name_operator(operator._schema.name), None)
+    overload: Any = getattr(packet, operator._overloadname, None)
+    functional = decomposition_table.get(overload)
+    if functional is None:
+        return None
+    return lambda target, *args, **kwargs: target.copy_(functional(target, *args, **kwargs))
+
+
+def name_operator(name: str) -> str:
+    """The operator without namespace and without the mark of the in-place forms."""
+    short = name.rpartition("::")[2]
+    if short.endswith("_") and not short.endswith("__"):
+        short = short[:-1]
+    if short.endswith("_like") and short.removesuffix("_like") in CREATING:
+        return short.removesuffix("_like")
+    if short.startswith("new_") and short.removeprefix("new_") in CREATING:
+        return short.removeprefix("new_")
+    return short
 
 
 class Call:
@@ -18,7 +154,7 @@ class Call:
 
     def __init__(self, func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         schema = func._schema
-        self.name = aten_forms.name_operator(schema.name)
+        self.name = name_operator(schema.name)
         self.num_outer = 1
         """Outer dimensions of the matrices of a batched product."""
         self.writes = any(a.alias_info is not None and a.alias_info.is_write for a in schema.arguments)
@@ -41,7 +177,7 @@ class Call:
         if self.name == "convolution":
             kind = "transposed_convolution" if self.given["transposed"] else "convolution"
             return f"{kind}{self.given['weight'].dim() - 2}d"
-        return aten_forms.SYNONYMS.get(self.name, self.name)
+        return SYNONYMS.get(self.name, self.name)
 
     @property
     def number(self) -> float | None:
@@ -66,10 +202,10 @@ class Call:
     def take_number(self, constants: dict[str, float]) -> None:
         """Take a constant tensor that another one is combined with for its number."""
         roles = [role for role, _ in self.tensors]
-        if len(constants) == 1 and len(roles) == 2 and self.name in aten_forms.TAKING_NUMBERS:
+        if len(constants) == 1 and len(roles) == 2 and self.name in TAKING_NUMBERS:
             ((role, number),) = constants.items()
             other = next(name for name in roles if name != role)
-            self.name = aten_forms.TAKING_NUMBERS[self.name][roles.index(role)]
+            self.name = TAKING_NUMBERS[self.name][roles.index(role)]
             self.tensors = [("self", tensor) for name, tensor in self.tensors if name == other]
             self.given.update({"self": self.tensors[0][1], "other": number})
         elif self.form == "clamp":
@@ -78,11 +214,11 @@ class Call:
     @property
     def has_dims(self) -> bool:
         """Whether it names dimensions."""
-        return any(self.given.get(name) is not None for name in aten_forms.DIMENSIONS)
+        return any(self.given.get(name) is not None for name in DIMENSIONS)
 
     def reads(self, role: str) -> bool:
         """Whether the operation needs that tensor's values."""
-        if self.name in aten_forms.CREATING:
+        if self.name in CREATING:
             return False
         return not (self.given.get("training") is True and role in ("running_mean", "running_var"))
 
@@ -93,11 +229,11 @@ class Call:
         if self.name == "copy":
             return self.tensors[-1][1]
         same = (
-            self.name in aten_forms.TRANSPARENT
-            or (self.name in aten_forms.REGROUPING and keep_long(self.first.shape) == keep_long(output.shape))
-            or (self.name in aten_forms.WINDOWING and self.first.shape == output.shape)
-            or (self.name in aten_forms.TAKING and keep_long(self.first.shape) == keep_long(output.shape))
-            or (self.name in aten_forms.PERMUTING and not self.permutation)
+            self.name in TRANSPARENT
+            or (self.name in REGROUPING and keep_long(self.first.shape) == keep_long(output.shape))
+            or (self.name in WINDOWING and self.first.shape == output.shape)
+            or (self.name in TAKING and keep_long(self.first.shape) == keep_long(output.shape))
+            or (self.name in PERMUTING and not self.permutation)
             or (self.name in ("add", "sub") and self.number == 0)
             or (self.name in ("mul", "div") and self.number == 1 and not self.given.get("rounding_mode"))
         )
@@ -125,7 +261,7 @@ class Call:
 
     def reach(self, tensor: torch.Tensor, output: torch.Tensor, is_given: bool) -> str:
         """Along which dimensions of the result an operand varies."""
-        if self.name in aten_forms.NOT_BROADCASTING:
+        if self.name in NOT_BROADCASTING:
             return EVERYWHERE
         return name_reach(tensor.shape, tensor.stride(), output.shape, is_given)
 
@@ -134,7 +270,7 @@ class Call:
         """What is no constant, as texts."""
         if self.name == "convolution":
             return [*name_channels(self.given["groups"], self.given["input"].shape[1]), self._windows("weight")]
-        texts = [*aten_forms.BOUNDS.get(self.name, ()), *self._choices()]
+        texts = [*BOUNDS.get(self.name, ()), *self._choices()]
         if self.name in ("clamp", "clip"):
             texts = [side for side, bound in (("lower", "min"), ("upper", "max")) if self.given[bound] is not None]
         if self.number is not None and self.form != "clamp":
@@ -170,24 +306,24 @@ class Call:
     def _choices(self) -> list[str]:
         texts = []
         for name, value in self.given.items():
-            if name in aten_forms.DIMENSIONS and self.tensors:
+            if name in DIMENSIONS and self.tensors:
                 texts += self._dimensions(name, value)
-            elif name in aten_forms.NAMED_CHOICES and not isinstance(value, torch.Tensor):
+            elif name in NAMED_CHOICES and not isinstance(value, torch.Tensor):
                 texts.append(_name_choice(name, value))
-            elif name in aten_forms.IGNORED:
+            elif name in IGNORED:
                 continue
             elif isinstance(value, (bool, str)):
                 texts.append(f"{name}={value}")
-        if self.name in aten_forms.REDUCING and not any(name in self.given for name in aten_forms.DIMENSIONS):
+        if self.name in REDUCING and not any(name in self.given for name in DIMENSIONS):
             texts.append(f"dim={EVERYWHERE}")
         return texts
 
     def _dimensions(self, name: str, value: Any) -> list[str]:
         rank = max(1, self.first.dim() + (self.name == "stack"))
         if value is None or (isinstance(value, (list, tuple)) and not value):
-            return [f"dim={EVERYWHERE}"] if self.name in aten_forms.REDUCING else []
+            return [f"dim={EVERYWHERE}"] if self.name in REDUCING else []
         dims = [dim % rank - rank for dim in (value if isinstance(value, (list, tuple)) else [value])]
-        if self.name in aten_forms.REDUCING:
+        if self.name in REDUCING:
             return [f"{name}={name_dims(dims, rank)}"]
         return [f"{name}={join(sorted(dims))}"]
 
@@ -195,7 +331,7 @@ class Call:
     def reduced(self) -> list[int]:
         """The dimensions that the operator reduces, from the end: those that it names, or all."""
         rank = max(1, self.first.dim())
-        named = next((self.given[name] for name in aten_forms.DIMENSIONS if name in self.given), None)
+        named = next((self.given[name] for name in DIMENSIONS if name in self.given), None)
         if named is None or (isinstance(named, (list, tuple)) and not named):
             return list(range(-rank, 0))
         return sorted({dim % rank - rank for dim in (named if isinstance(named, (list, tuple)) else [named])})

@@ -18,24 +18,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ....core.graphs.graph_hash import hash_graph
 from ....core.graphs.operation_graph import EVERYWHERE, LEAF, Operand, OperationGraph
 from ....core.task import Profile, Task
-from ...errors import TaskError
-from ..reference import RAISED, fake_reference, one_line
-from . import aten_forms
+from ..reference import blaming, fake_reference
 from .aten_formulas import find_formula
-from .dimensions import count_kept, keep_long
-from .graph_builder import GraphBuilder, View, plain
-from .operation_call import Call, find_tensors
+from .graph_builder import GraphBuilder, View, count_kept, keep_long, plain
+from .operation_call import LIFTED, PERMUTING, REGROUPING, Call, find_decomposition, find_tensors
 
 
 def trace_graph(task: Task) -> OperationGraph:
     """The graph of the reference at its declared sizes; raises TaskError where it does not run."""
     with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
         trace = _GraphTrace()
-        try:
-            with torch.no_grad(), trace:
-                returned = model(*inputs)
-        except RAISED as error:
-            raise TaskError(f"{task.task_id}: running the reference failed: {one_line(error)}") from error
+        with blaming(task, "running the reference failed"), torch.no_grad(), trace:
+            returned = model(*inputs)
         return trace.finish(returned)
 
 
@@ -62,7 +56,7 @@ class _GraphTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return OperationGraph(operations=tuple(self._build.operations), results=results)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        decompose = aten_forms.find_decomposition(func)
+        decompose = find_decomposition(func)
         if decompose is not None:
             with self:
                 return decompose(*args, **(kwargs or {}))
@@ -93,9 +87,9 @@ class _GraphTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         constants = {role: build.constants.get(sources[id(tensor)].source) for role, tensor in call.tensors}
         call.take_number({role: number for role, number in constants.items() if number is not None})
         read = self._operands(call, output, sources)
-        if call.name in aten_forms.REGROUPING:
+        if call.name in REGROUPING:
             return build.view(read[0], call.first.shape, output.shape)
-        if call.name in aten_forms.PERMUTING:
+        if call.name in PERMUTING:
             return build.permute(read[0], call.permutation)
         lifted = self._lift(call, read, output)
         if lifted is not None:
@@ -149,7 +143,7 @@ class _GraphTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return [*read[:place], self._move(read[place], view), read[-1]], view, (int(output.shape[-1]),)
         if call.name == "bmm":
             return self._lift_batch(call, read, views, output)
-        if call.name not in aten_forms.LIFTED or keep_long(output.shape) != list(view.view):
+        if call.name not in LIFTED or keep_long(output.shape) != list(view.view):
             return None
         if call.has_dims and (min(call.reduced) < -kept or 1 in call.first.shape[min(call.reduced) :]):
             return None

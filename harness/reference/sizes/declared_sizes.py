@@ -168,11 +168,11 @@ def measure(task: Task) -> tuple[float, float]:
 def accepted_remainders(task: Task) -> Constants:
     """All of the rule's sizes at once where the reference runs with them, else one after the other."""
     proposed = task.constants(Profile.REMAINDER)
-    if not proposed or _runs_at_small(task, dict(proposed)):
+    if not proposed or runs_with(task, _at_small(task, dict(proposed))):
         return proposed
     kept: dict[str, int] = {}
     for name, size in proposed:
-        if _runs_at_small(task, {**kept, name: size}):
+        if runs_with(task, _at_small(task, {**kept, name: size})):
             kept[name] = size
     return tuple(kept.items())
 
@@ -213,7 +213,7 @@ def find_inner_axes(task: Task, movable: Constants) -> tuple[tuple[str, int], ..
 def _shapes_with(task: Task, sizes: dict[str, int]) -> tuple[dict[str, torch.Size], list[torch.Size]]:
     """Return shapes of inputs and parameters, and of results, at small sizes and these; none where it is refused."""
     try:
-        sized = with_declared(task, tuple({**dict(task.small), **sizes}.items()))
+        sized = with_declared(task, _at_small(task, sizes))
         with fake_reference(sized, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
             given = {str(at): each for at, each in enumerate(inputs)} | model.state_dict()
             results = [result.shape for result in call_model(sized, model, inputs)]
@@ -225,12 +225,13 @@ def _shapes_with(task: Task, sizes: dict[str, int]) -> tuple[dict[str, torch.Siz
 def _leading_size(task: Task, sizes: dict[str, int]) -> int:
     """Return the leading dimension of the first input with several at small sizes and these; 0 where there is none."""
     try:
-        sized = with_declared(task, tuple({**dict(task.small), **sizes}.items()))
+        sized = with_declared(task, _at_small(task, sizes))
         with fake_reference(sized, Profile.DECLARED, task.dtypes[0]) as (_, inputs):
             return next((each.shape[0] for each in inputs if isinstance(each, torch.Tensor) and each.ndim > 1), 0)
     except TaskError:
         return 0
 
 
-def _runs_at_small(task: Task, sizes: dict[str, int]) -> bool:
-    return runs_with(task, tuple({**dict(task.small), **sizes}.items()))
+def _at_small(task: Task, sizes: dict[str, int]) -> Constants:
+    """Return the small sizes, and these in the place of theirs."""
+    return tuple({**dict(task.small), **sizes}.items())

@@ -13,7 +13,7 @@ sizes at which the reference cannot be computed in about a second count as those
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 
 from attrs import evolve, frozen
 
@@ -143,47 +143,25 @@ def _find_larger(task: Task, constants: dict[str, int], small: Constants, ceilin
 
 def _lightened(task: Task, constants: dict[str, int], declared: _Shapes) -> Task:
     def lower(sizes: Constants, bound: _Bound, levels: Sequence[int], least: dict[str, int]) -> Constants:
-        return _lower(
-            task,
-            constants,
-            sizes,
-            bound,
-            declared,
-            [one for one in _lowerings(constants, levels) if least[one[0]] < one[1]],
-        )
+        """The sizes with constants lowered one by one until the bound is kept or nothing helps."""
+        kept, cost = dict(sizes), bound.cost(task, sizes)
+        names = [name for name, value in constants.items() if value >= _LEAST]
+        for level, name in product(levels, names):
+            if cost <= 1:
+                break
+            if not least[name] < level < kept.get(name, constants[name]):
+                continue
+            trial = tuple({**kept, name: level}.items())
+            lowered = bound.cost(task, trial)
+            if lowered < cost and not _has_collapsed(declared, _shapes(task, trial)) and runs_with(task, trial):
+                kept, cost = dict(trial), lowered
+        return tuple(kept.items())
 
     nothing = dict.fromkeys(constants, 0)
     tiny = lower(task.tiny, _SMALL_BOUND, _LOWER_TINY, nothing)
     small = lower(task.small, _SMALL_BOUND, _LOWER_SMALL, nothing)
     larger = lower(task.larger, _LARGER_BOUND, _LOWER_LARGER, {**constants, **dict(small)})
     return evolve(task, tiny=tiny, small=small, larger=larger)
-
-
-def _lower(
-    task: Task,
-    constants: dict[str, int],
-    sizes: Constants,
-    bound: _Bound,
-    declared: _Shapes,
-    lowerings: Sequence[tuple[str, int]],
-) -> Constants:
-    """The sizes with constants lowered one by one until the bound is kept or nothing helps."""
-    kept, cost = dict(sizes), bound.cost(task, sizes)
-    for name, level in lowerings:
-        if cost <= 1:
-            break
-        if level >= kept.get(name, constants[name]):
-            continue
-        trial = tuple({**kept, name: level}.items())
-        lower = bound.cost(task, trial)
-        if lower < cost and not _has_collapsed(declared, _shapes(task, trial)) and runs_with(task, trial):
-            kept, cost = dict(trial), lower
-    return tuple(kept.items())
-
-
-def _lowerings(constants: dict[str, int], levels: Sequence[int]) -> Iterator[tuple[str, int]]:
-    for level in levels:
-        yield from ((name, level) for name, value in constants.items() if value >= _LEAST)
 
 
 def _shapes(task: Task, sizes: Constants) -> _Shapes:

@@ -145,7 +145,9 @@ def assemble(machine: str, own_pid: int | None = None) -> bytes:
 
     Raises KeyError for an architecture whose numbers are not known here.
     """
-    column = list(_ARCHITECTURES).index(machine) if machine in _ARCHITECTURES else _unknown(machine)
+    if machine not in _ARCHITECTURES:
+        raise KeyError(f"system call numbers of {machine} are not known")
+    column = list(_ARCHITECTURES).index(machine)
     code: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUALS, 1, 0, _ARCHITECTURES[machine]),
@@ -191,10 +193,6 @@ def is_known(machine: str | None = None) -> bool:
 def fail(number: int) -> int:
     """Return the action that makes a call fail with this error."""
     return _ERROR | number
-
-
-def _unknown(machine: str) -> int:
-    raise KeyError(f"system call numbers of {machine} are not known")
 
 
 def _argument(index: int, half: int = 0) -> _Instruction:

@@ -1,8 +1,7 @@
 """Accesses: a kernel's loads, stores, atomics and barriers are checked, poisoned and watched in the interpreter.
 
 Left alone, the interpreter reads and writes any address. Here each access is checked before it happens (`buffers`). And
-those who watch a launch are told of each access: what programs write (`coverage`), and whether they race (`races`,
-`interleaving`).
+those who watch a launch are told of each access: what programs write (`coverage`), and whether they race (`races`).
 
 Lanes that a mask excludes are 0 where a load has no `other=`, as in the interpreter left alone. Triton's manual leaves
 them undefined, but what it compiles for sm_90 does not: the PTX sets the register to 0 before a predicated load of any
@@ -13,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from numpy.typing import NDArray
 from triton.runtime import interpreter
 
 from . import buffers
-from .semantics.patches import BUILDER, Patch
+from .semantics.patches import BUILDER, Patch, around
 from .semantics.run_state import current_run
 
 
@@ -119,62 +117,50 @@ def _as_handle(mask: Any) -> Any:
     return mask if isinstance(mask, interpreter.TensorHandle) else interpreter.TensorHandle(mask, tl.int1)
 
 
-def _watch_load(original: Any) -> Any:
-    def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
-        mask = _as_handle(mask)
-        access = Access(self, pointers, mask.data)
-        buffers.check_access(access.addresses, access.element)
-        result = original(self, pointers, mask, other, *options, **named)
-        for watcher in current_run().watchers:
-            watcher.load(access)
-        return result
-
-    return load
+def _load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, original: Any, **named: Any) -> Any:
+    mask = _as_handle(mask)
+    access = Access(self, pointers, mask.data)
+    buffers.check_access(access.addresses, access.element)
+    result = original(self, pointers, mask, other, *options, **named)
+    for watcher in current_run().watchers:
+        watcher.load(access)
+    return result
 
 
-def _watch_store(original: Any) -> Any:
-    def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        mask = _as_handle(mask)
-        access = Access(self, pointers, mask.data, value)
-        buffers.check_access(access.addresses, access.element)
-        watchers = current_run().watchers
-        prepared = [watcher.prepare_store(access) for watcher in watchers]
-        result = original(self, pointers, value, mask, *options, **named)
-        for watcher, own in zip(watchers, prepared, strict=True):
-            watcher.store(access, own)
-        return result
-
-    return store
+def _store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, original: Any, **named: Any) -> Any:
+    mask = _as_handle(mask)
+    access = Access(self, pointers, mask.data, value)
+    buffers.check_access(access.addresses, access.element)
+    watchers = current_run().watchers
+    prepared = [watcher.prepare_store(access) for watcher in watchers]
+    result = original(self, pointers, value, mask, *options, **named)
+    for watcher, own in zip(watchers, prepared, strict=True):
+        watcher.store(access, own)
+    return result
 
 
-def _watch_atomic(original: Any, has_mask: bool) -> Any:
-    def combine(self: Any, *operands: Any) -> Any:
-        # (operation, pointers, value, mask, order, scope), or (pointers, expected, value, order, scope)
-        pointers, mask = (operands[1], operands[3].data) if has_mask else (operands[0], None)
-        access = Access(self, pointers, mask, order=operands[-2].name, scope=operands[-1].name)
-        buffers.check_access(access.addresses, access.element)
-        result = original(self, *operands)
-        for watcher in current_run().watchers:
-            watcher.combine(access)
-        return result
-
-    return combine
+def _combine(self: Any, *operands: Any, original: Any, has_mask: bool) -> Any:
+    # (operation, pointers, value, mask, order, scope), or (pointers, expected, value, order, scope)
+    pointers, mask = (operands[1], operands[3].data) if has_mask else (operands[0], None)
+    access = Access(self, pointers, mask, order=operands[-2].name, scope=operands[-1].name)
+    buffers.check_access(access.addresses, access.element)
+    result = original(self, *operands)
+    for watcher in current_run().watchers:
+        watcher.combine(access)
+    return result
 
 
-def _watch_barrier(original: Any) -> Any:
-    def wait(self: Any) -> Any:
-        for watcher in current_run().watchers:
-            watcher.wait()
-        return original(self)
-
-    return wait
+def _wait(self: Any, *, original: Any) -> Any:
+    for watcher in current_run().watchers:
+        watcher.wait()
+    return original(self)
 
 
 PATCHES = (
     Patch(BUILDER, "load_unwatched", lambda _: BUILDER.create_masked_load),
-    Patch(BUILDER, "create_masked_load", _watch_load),
-    Patch(BUILDER, "create_masked_store", _watch_store),
-    Patch(BUILDER, "create_atomic_rmw", partial(_watch_atomic, has_mask=True)),
-    Patch(BUILDER, "create_atomic_cas", partial(_watch_atomic, has_mask=False)),
-    Patch(BUILDER, "create_barrier", _watch_barrier),
+    around(BUILDER, "create_masked_load", _load),
+    around(BUILDER, "create_masked_store", _store),
+    around(BUILDER, "create_atomic_rmw", _combine, has_mask=True),
+    around(BUILDER, "create_atomic_cas", _combine, has_mask=False),
+    around(BUILDER, "create_barrier", _wait),
 )

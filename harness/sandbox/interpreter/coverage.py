@@ -23,8 +23,9 @@ import torch
 from attrs import define, field
 from numpy.typing import NDArray
 
-from ....core.plan import ArgumentKind, BufferKind, Copy, Kernel, Launch, LaunchPlan
-from ....core.run import LaunchSample, RunRequest, Sample
+from ....core.plan import BufferKind, Copy, Kernel, Launch, LaunchPlan
+from ....core.run import LaunchSample, RunRequest
+from ....stages.plan_validation import written_views
 from .accesses import Access, Watcher, watched_by
 from .buffers import find_stretch
 from .programs import Place, neighbour, replace, run_programs
@@ -71,12 +72,8 @@ class WriteCoverage(Watcher):
 
     def begin_launch(self, kernel: Kernel, launch: Launch, is_whole: bool) -> None:
         """Prepare for a launch, of which all programs run or some."""
-        views = [a for a in launch.arguments if a.kind is ArgumentKind.VIEW and a.view is not None]
-        # a plan that was not compiled does not say what its kernels write
-        is_compiled = kernel.binary is not None or bool(kernel.writes)
-        given = {a.name: a.view.buffer for a in views if a.view is not None and a.view.buffer in self.temporaries}
-        self._given = set(given.values())
-        self._written = {index for name, index in given.items() if not is_compiled or name in kernel.writes}
+        self._given = {view.buffer for view in launch.views.values()} & self.temporaries.keys()
+        self._written = {view.buffer for view in written_views(launch, kernel)} & self.temporaries.keys()
         self._is_whole, self._counts, self._num_unknown, self._had_taint = is_whole, [], 0, False
         self._overlaps, self._grid, self._stored = False, launch.grid, {}
         if not is_whole and self.launches:
@@ -191,10 +188,6 @@ class WriteCoverage(Watcher):
     def tainted_bits(self, view: torch.Tensor) -> bytes:
         """Return a bit for each element of a view that says if its value is tainted."""
         return np.packbits(self._states_of(view) == _TAINTED).tobytes()
-
-    def sample(self) -> Sample:
-        """Return the counts of all launches so far."""
-        return Sample(launches=tuple(self.launches))
 
     def _states_of(self, view: torch.Tensor) -> NDArray[np.uint8]:
         states: NDArray[np.uint8] = self._window(view).contiguous().numpy().reshape(-1)

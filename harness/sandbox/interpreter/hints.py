@@ -31,9 +31,10 @@ from attrs import define, field, frozen
 from numpy.typing import NDArray
 from triton.runtime.interpreter import TensorHandle
 
+from ..candidate_module import find_cause
 from ..kernel_source import NotKernelLanguage
 from .buffers import lie_inside
-from .programs import Place, find_cause, run_programs
+from .programs import Place, run_programs
 from .semantics.patches import BUILDER, INTERPRETER, patched, replace, replace_in_language
 from .semantics.poison import make_lanes
 from .semantics.run_state import current_run

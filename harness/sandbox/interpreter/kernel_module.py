@@ -18,6 +18,7 @@ import functools
 import importlib
 import math
 from collections.abc import Iterable
+from functools import partial
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -45,10 +46,10 @@ from ..kernel_source import (
     stored_names,
     without_raises,
 )
-from .semantics.scalars import largest, loop_range, smallest
+from .semantics.scalars import fold, loop_range
 
 _LANGUAGE = " tl"  # a space, so that no source can name it
-_COMPILED = {"range": loop_range, "max": largest, "min": smallest}
+_COMPILED = {"range": loop_range, "max": partial(fold, max, "maximum"), "min": partial(fold, min, "minimum")}
 """What these built-ins are in a kernel; constants are computed by Python's own."""
 _TYPES = (tl.tensor, tl.dtype, tl.pointer_type, tl.block_type, tl.core.tensor_descriptor_base, tl.constexpr)
 _FIELDS = (
@@ -203,8 +204,7 @@ class KernelModule:
         found = []
         for statement in self._source.star_imports:
             module = statement.module or ""
-            known = _is_language(module) or module in ("triton", "math", "torch")
-            if not known or name in dir(importlib.import_module(module)):
+            if not _is_known(module) or name in dir(importlib.import_module(module)):
                 found.append((module, statement.lineno))
         return found
 
@@ -255,7 +255,7 @@ class KernelModule:
                 if module == "torch":
                     self._names[name] = self._modules[name] = _TORCH
                     return
-                if not _is_language(module) and module not in ("triton", "math"):
+                if not _is_known(module):
                     raise NotKernelLanguage(f"kernels use {name}, which is the module {module}")
                 self._names[name] = self._modules[name] = importlib.import_module(module)
 
@@ -264,18 +264,12 @@ class KernelModule:
             if (alias.asname or alias.name) != name:
                 continue
             module = statement.module or ""
-            if not (_is_language(module) or module in ("triton", "math", "torch")) or statement.level:
+            if not _is_known(module) or statement.level:
                 raise NotKernelLanguage(f"kernels use {name}, which is imported from {module}")
-            if module == "torch":
-                root, parts = "torch", [alias.name]
-            else:
-                found = importlib.import_module(module)
-                if not hasattr(found, alias.name):
-                    with contextlib.suppress(ImportError):  # a module of the package, not imported yet
-                        importlib.import_module(f"{module}.{alias.name}")
-                root, parts = "triton", [*module.split(".")[1:], alias.name]
-                if module == "math":
-                    root, parts = "math", [alias.name]
+            if module != "torch" and not hasattr(importlib.import_module(module), alias.name):
+                with contextlib.suppress(ImportError):  # a module of the package, not imported yet
+                    importlib.import_module(f"{module}.{alias.name}")
+            root, *parts = *module.split("."), alias.name
             value = self._walk(statement, {"torch": _TORCH, "triton": triton, "math": math}[root], parts)
             self._set(name, value, [root, *parts])
 
@@ -373,6 +367,10 @@ def _on_plain_values(function: Any) -> Any:
 
 def _is_language(module: str) -> bool:
     return module == "triton.language" or module.startswith("triton.language.")
+
+
+def _is_known(module: str) -> bool:
+    return _is_language(module) or module in ("triton", "math", "torch")
 
 
 def _is_of_language(value: Any) -> bool:

@@ -11,13 +11,12 @@ import itertools
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any
 
 from triton.runtime import interpreter
 
 Place = tuple[int, int, int]
 Around = Callable[[Place], AbstractContextManager[None]]
-Raised = TypeVar("Raised", bound=Exception)
 
 
 def neighbour(place: Place, axis: int, grid: Place) -> Place:
@@ -72,17 +71,3 @@ def run_programs(
                 run_one(place)
 
     run_with(function, grid, arguments, drive)
-
-
-def find_cause(error: BaseException | None, kind: type[Raised]) -> Raised | None:
-    """Return the exception of that kind that an error is, or comes from.
-
-    The interpreter wraps what a program raises, and what is raised again may come from itself.
-    """
-    seen: set[int] = set()
-    while error is not None and not isinstance(error, kind):
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-        if id(error) in seen:
-            return None
-    return error

@@ -24,9 +24,10 @@ from numpy.typing import NDArray
 from triton.runtime import interpreter
 
 from ....core.plan import Launch
+from ..candidate_module import find_cause
 from .buffers import find_stretch
-from .programs import Place, find_cause, run_programs
-from .semantics.patches import BUILDER, INTERPRETER, Patch, patched, replace
+from .programs import Place, run_programs
+from .semantics.patches import BUILDER, INTERPRETER, Patch, around, patched, replace
 
 _FIRST_PROGRAMS = 16
 _CHUNK_LANES = 1 << 17
@@ -182,7 +183,7 @@ def _many_programs(scan: Scan) -> AbstractContextManager[None]:
             *(replace(BUILDER, name, value) for name, value in {**_accesses(scan), **_shapes(scan)}.items()),
             *_reductions(),
             replace(INTERPRETER.BlockPointerHandle, "materialize_pointers", _materialize),
-            Patch(INTERPRETER, "_patch_lang_tensor", _patched_tensor),
+            around(INTERPRETER, "_patch_lang_tensor", _patch_tensor),
         )
     )
 
@@ -193,32 +194,29 @@ def _accesses(scan: Scan) -> dict[str, Callable[..., Any]]:
     plain_load, plain_store = BUILDER.create_masked_load, BUILDER.create_masked_store
     plain_combine, plain_dot = BUILDER.create_atomic_rmw, BUILDER.create_dot
 
+    def lead(pointers: Any, mask: Any, *values: Any) -> Any:
+        """Return pointers, mask and values in one shape, which is counted."""
+        arrays = scan.lead(pointers.data, _lanes(mask), *(value.data for value in values))
+        scan.spend(arrays[0].shape)
+        dtypes = (pointers.dtype, tl.int1, *(value.dtype for value in values))
+        return [handle(array, dtype) for array, dtype in zip(arrays, dtypes, strict=True)]
+
     def load(self: Any, pointers: Any, mask: Any, other: Any, *options: Any, **named: Any) -> Any:
-        given = [pointers.data, _lanes(mask), *(() if other is None else (other.data,))]
-        shaped = scan.lead(*given)
-        scan.spend(shaped[0].shape)
-        filled = None if other is None else handle(shaped[2], other.dtype)
-        return plain_load(
-            self, handle(shaped[0], pointers.dtype), handle(shaped[1], tl.int1), filled, *options, **named
-        )
+        places, lanes, *others = lead(pointers, mask, *(() if other is None else (other,)))
+        return plain_load(self, places, lanes, others[0] if others else None, *options, **named)
 
     def store(self: Any, pointers: Any, value: Any, mask: Any, *options: Any, **named: Any) -> Any:
-        places, values, lanes = scan.lead(pointers.data, value.data, _lanes(mask))
-        scan.spend(places.shape)
-        plain_store(
-            self, handle(places, pointers.dtype), handle(values, value.dtype), handle(lanes, tl.int1), *options, **named
-        )
-        scan.note(places, lanes)
+        places, lanes, values = lead(pointers, mask, value)
+        plain_store(self, places, values, lanes, *options, **named)
+        scan.note(places.data, lanes.data)
 
     def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
         if value.dtype.scalar == tl.bfloat16:
             raise NotScannable("an atomic on bfloat16")
-        places, values, lanes = scan.lead(pointers.data, value.data, mask.data)
-        scan.spend(places.shape)
-        given = handle(places, pointers.dtype), handle(values, value.dtype), handle(lanes, tl.int1)
-        result = plain_combine(self, operation, *given, *options)
-        scan.note(places, lanes, is_atomic=True)
-        return handle(result.data.reshape(places.shape), result.dtype)
+        places, lanes, values = lead(pointers, mask, value)
+        result = plain_combine(self, operation, places, values, lanes, *options)
+        scan.note(places.data, lanes.data, is_atomic=True)
+        return handle(result.data.reshape(places.data.shape), result.dtype)
 
     def dot(self: Any, left: Any, right: Any, *rest: Any) -> Any:
         shape = (max(len(left.data), len(right.data)), *left.data.shape[1:], right.data.shape[-1])
@@ -338,44 +336,40 @@ def _reductions() -> tuple[Patch, ...]:
         data = data if data.ndim > 1 else data.reshape(-1, 1)
         return tl.core.tensor(interpreter.TensorHandle(data, dtype.scalar), kind)
 
-    def with_own_function(original: Any) -> Any:
-        def combine(self: Any, values: Any) -> Any:
-            if isinstance(self.axis, tuple):
-                raise NotScannable("the kernel's own function combines along several axes")
-            return original(self, values)
-
-        return combine
-
     return (
         replace(base, "apply", apply),
         replace(base, "to_tensor", to_tensor),
         replace(base, "check_axis", lambda self, shape, axis: None),
-        Patch(interpreter.ReduceOps, "generic_reduce", with_own_function),
-        Patch(interpreter.ScanOps, "generic_scan", with_own_function),
+        around(interpreter.ReduceOps, "generic_reduce", _combine_by_own_function),
+        around(interpreter.ScanOps, "generic_scan", _combine_by_own_function),
     )
 
 
-def _patched_tensor(original: Any) -> Any:
+def _combine_by_own_function(self: Any, values: Any, *, original: Any) -> Any:
+    if isinstance(self.axis, tuple):
+        raise NotScannable("the kernel's own function combines along several axes")
+    return original(self, values)
+
+
+def _patch_tensor(tensor: Any, *rest: Any, original: Any) -> None:
     """Let tensors be conditions, indices and transposed for many programs at once."""
+    original(tensor, *rest)
+    tensor.__index__ = lambda self: int(_agreed(self))
+    # the interpreter takes every block for true
+    tensor.__bool__ = lambda self: bool(self.type.is_block() or _agreed(self))
+    tensor.T = property(_transposed)
 
-    def agreed(tensor: Any) -> Any:
-        data = tensor.handle.data
-        if data.ndim > 2 or data.shape[-1] != 1:
-            raise NotScannable("a block is a condition")
-        if data.size > 1 and np.any(data != data[0]):
-            raise _Diverged(data)
-        return data.reshape(-1)[0]
 
-    def transposed(tensor: Any) -> Any:
-        handle = interpreter.TensorHandle(np.swapaxes(tensor.handle.data, -1, -2), tensor.handle.dtype)
-        shape = list(tensor.type.shape)
-        return tl.core.tensor(handle, tl.core.block_type(tensor.dtype, [*shape[:-2], shape[-1], shape[-2]]))
+def _agreed(tensor: Any) -> Any:
+    data = tensor.handle.data
+    if data.ndim > 2 or data.shape[-1] != 1:
+        raise NotScannable("a block is a condition")
+    if data.size > 1 and np.any(data != data[0]):
+        raise _Diverged(data)
+    return data.reshape(-1)[0]
 
-    def patch(tensor: Any, *rest: Any) -> None:
-        original(tensor, *rest)
-        tensor.__index__ = lambda self: int(agreed(self))
-        # the interpreter takes every block for true
-        tensor.__bool__ = lambda self: bool(self.type.is_block() or agreed(self))
-        tensor.T = property(transposed)
 
-    return patch
+def _transposed(tensor: Any) -> Any:
+    handle = interpreter.TensorHandle(np.swapaxes(tensor.handle.data, -1, -2), tensor.handle.dtype)
+    shape = list(tensor.type.shape)
+    return tl.core.tensor(handle, tl.core.block_type(tensor.dtype, [*shape[:-2], shape[-1], shape[-2]]))

@@ -106,8 +106,6 @@ def _describe(value: Any, keyword: str, view: Callable[[torch.Tensor], View]) ->
             return Operand(kind=ArgumentKind.VIEW, keyword=keyword, view=view(value))
         case bool():
             return Operand(kind=ArgumentKind.BOOL, keyword=keyword, number=int(value))
-        case torch.SymInt() | torch.SymFloat() | torch.SymBool():
-            raise Inexpressible
         case int():
             return Operand(kind=ArgumentKind.INT, keyword=keyword, number=value)
         case float():

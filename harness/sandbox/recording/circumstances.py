@@ -98,20 +98,15 @@ def _let_tell(owner: Any, name: str) -> str:
 def _let_tell_of_tensors(name: str) -> str:
     """The same for what a tensor says of itself."""
     known, key = inspect.getattr_static(torch.Tensor, name), f"a tensor's {name}"
+    read = known if callable(known) else known.__get__
 
     def find(tensor: torch.Tensor) -> Any:
         if key not in _told or _is_asked_by_pytorch():
-            return known.__get__(tensor, type(tensor))
+            return read(tensor)
         _asked[key] = None
         return _told[key]
 
-    def call(tensor: torch.Tensor) -> Any:
-        if key not in _told or _is_asked_by_pytorch():
-            return known(tensor)
-        _asked[key] = None
-        return _told[key]
-
-    setattr(torch.Tensor, name, call if callable(known) else property(find, getattr(known, "__set__", None)))
+    setattr(torch.Tensor, name, find if callable(known) else property(find, getattr(known, "__set__", None)))
     return key
 
 

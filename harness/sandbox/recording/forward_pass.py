@@ -32,7 +32,6 @@ _COPIES = {"clone", "_to_copy", "contiguous", "lift_fresh_copy", "view_copy"}
 _NEEDING_VALUES = {"_local_scalar_dense", "item", "equal", "nonzero", "is_nonzero"}
 _TAGS_NEEDING_VALUES = (torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape)
 _BETWEEN_DEVICES = {"copy_", "index", "index_put", "index_put_", "_index_put_impl_"}
-_QUERIES = {"is_pinned", "device", "sym_size", "sym_stride", "sym_numel", "sym_storage_offset", "_assert_async"}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -109,7 +108,7 @@ class ForwardTrace:
         outputs = list(tensors_in(result))
         mutable = function._schema.is_mutable
         shared = {tensor.untyped_storage()._cdata for tensor in inputs}
-        if name in _QUERIES or (not mutable and not outputs):
+        if not mutable and not outputs:
             return
         if mutable:
             _refuse_values(_written(function, args, kwargs))

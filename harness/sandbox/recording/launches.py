@@ -16,7 +16,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from types import NoneType
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import triton
@@ -48,15 +48,6 @@ class Pointer:
     def ptr_range(self) -> int:
         """Return 0: the range is unknown."""
         return 0
-
-
-class TraceLike(Protocol):
-    """Takes the steps of the pass that a launch belongs to."""
-
-    steps: list[Step]
-
-    def view(self, tensor: torch.Tensor) -> View:
-        """Return the tensor in the plan's terms."""
 
 
 class LaunchRecorder:
@@ -101,9 +92,9 @@ class LaunchRecorder:
         self.assembler.forget()
 
     @contextlib.contextmanager
-    def recording(self, current: TraceLike) -> Iterator[None]:
-        """Send launches to this pass; outside of one they are refused."""
-        self.kernels, self.note_view, self.steps = [], current.view, current.steps
+    def recording(self, note_view: Callable[[torch.Tensor], View], steps: list[Step]) -> Iterator[None]:
+        """Send launches to a pass's steps; outside of one they are refused."""
+        self.kernels, self.note_view, self.steps = [], note_view, steps
         try:
             yield
         finally:
@@ -125,9 +116,7 @@ class LaunchRecorder:
                 self._check_residency(record, shape, self.find_registers(kernel, args, kwargs))
         if 0 in shape:
             return  # an empty grid launches nothing
-        arguments = tuple(
-            self._argument(kernel, parameter, bound[parameter.name], signature) for parameter in kernel.params
-        )
+        arguments = tuple(self._argument(parameter, bound[parameter.name], signature) for parameter in kernel.params)
         if record not in self.kernels:
             self.kernels.append(record)
         self.steps.append(Launch(kernel=self.kernels.index(record), grid=shape, arguments=arguments))
@@ -144,7 +133,7 @@ class LaunchRecorder:
             self._identities[key] = Kernel(qualname=kernel.fn.__qualname__, source_sha256=source_sha256)
         return self._identities[key]
 
-    def _argument(self, kernel: Any, parameter: Any, value: Any, signature: dict[str, str]) -> Argument:
+    def _argument(self, parameter: Any, value: Any, signature: dict[str, str]) -> Argument:
         name = parameter.name
         constexpr = signature[name] == "constexpr" if signature else _is_compiled_in(parameter, value)
         while isinstance(value, triton.language.constexpr):
@@ -164,8 +153,6 @@ class LaunchRecorder:
                 return Argument(name=name, kind=ArgumentKind.BOOL, constexpr=constexpr, number=int(value))
             case int():
                 return Argument(name=name, kind=ArgumentKind.INT, constexpr=constexpr, number=int(value))
-            case torch.SymInt():
-                raise Refusal(Outcome.DATA_DEPENDENT, f"argument '{name}' depends on values")
             case float():
                 if value != value or value in (float("inf"), float("-inf")):
                     return Argument(name=name, kind=ArgumentKind.FLOAT, constexpr=constexpr, text=repr(value))
@@ -259,7 +246,7 @@ def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) 
 
     The child that records and the one that compiles once more both ask here, so that the judge can compare all of it.
     """
-    passed = [p.name for p in function.params if _is_passed(made, p.name)]
+    passed = [p.name for p in function.params if made.src.signature.get(p.name, "constexpr") != "constexpr"]
     return evolve(
         identity,
         binary=hashlib.sha256(made.asm[extension]).hexdigest(),
@@ -273,10 +260,6 @@ def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) 
         **find_effects(made.asm["ttir"], passed),
         accesses=find_accesses(made.asm["ttgir"], passed),
     )
-
-
-def _is_passed(made: Any, name: str) -> bool:
-    return bool(made.src.signature.get(name, "constexpr") != "constexpr")
 
 
 def _wrap(value: Any) -> Any:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +52,7 @@ def recompile(
         found = [_compile(text, plan, launch, scratch, compile_kernel, extension) for launch in plan.launches]
         return {"kernels": to_plain(found)}
     except Exception as error:
-        failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"compiled from its text alone: {message_of(error)}")
+        failure = Failure(Outcome.UNSUPPORTED, f"compiled from its text alone: {message_of(error)}")
         return {"failure": to_plain(failure)}
 
 
@@ -214,8 +213,3 @@ def _without_host_functions(decorator: ast.expr) -> ast.expr:
     if isinstance(decorator, ast.Call):
         decorator.keywords = [keyword for keyword in decorator.keywords if keyword.arg not in HOST_KEYWORDS]
     return decorator
-
-
-def leave_out_places() -> None:
-    """Let this process's compiler leave file names and line numbers out of the code."""
-    os.environ["TRITON_DISABLE_LINE_INFO"] = "1"

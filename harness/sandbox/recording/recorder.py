@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
@@ -23,9 +24,9 @@ from ....core.outcome import Outcome
 from ....core.plan import BufferKind, LaunchPlan, Operator
 from ....core.run import TensorSpec
 from ....core.serialisation import from_plain, read_arguments, to_plain
-from ..candidate_module import describe, import_candidate
+from ..candidate_module import describe, find_cause, import_candidate
 from ..warm_up import CANDIDATE
-from ..wire import Depth, RecordRequest, read_request
+from ..wire import Answer, Depth, Perform, RecordRequest, read_request
 from .autotuning import LaunchValues, Tuners
 from .circumstances import (
     Circumstance,
@@ -43,7 +44,7 @@ from .forward_pass import DispatchRecorder, ForwardTrace
 from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder
 from .plan_difference import find_difference
-from .recompile import leave_out_places, recompile
+from .recompile import recompile
 from .refusal import Refusal
 from .target import parse_target
 from .tensor_calls import TensorCalls
@@ -53,10 +54,10 @@ _MAX_BLOB_BYTES = 192 << 20
 _ADDRESSES = "Host code asks for data_ptr(): addresses differ between calls; pass kernels the tensors themselves"
 
 
-def prepare(target_name: str, scratch: str) -> Any:
+def prepare(target_name: str, scratch: str) -> Perform:
     """Set this process up for recording, warm what is slow the first time, and return what a child performs."""
     torch.set_num_threads(1)
-    leave_out_places()
+    os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # code has no file names and line numbers
     target = parse_target(target_name)
     StubDriver(target).install()
     pretend_device(target)
@@ -71,7 +72,7 @@ def prepare(target_name: str, scratch: str) -> Any:
     table = list_circumstances()
     let_choose_settings(tuners.choose_setting)
 
-    def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> tuple[dict[str, Any], list[bytes]]:
+    def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> Answer:
         recorder.assembler.begin(Depth(request["depth"]))
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
@@ -223,10 +224,8 @@ class _Session:
                     take_asked()
                     found = self._attempt(model, inputs, hollow)
                     asked = take_asked()
-            difference = None if found is None else find_difference(plan, found)
-            if difference is not None:
-                names = ", ".join([*(each.name for each in circumstances if each.name), *asked])
-                raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{names or 'on new tensors'}: {difference}"[:300])
+            names = ", ".join([*(each.name for each in circumstances if each.name), *asked])
+            _require_same(plan, found, names or "on new tensors")
 
     def _call_with_one_tensor(self, model: torch.nn.Module, plan: LaunchPlan, hollow: bool) -> None:
         """Raise where forward launches something else when one tensor is given for all inputs that are alike."""
@@ -237,9 +236,7 @@ class _Session:
             if len(given) == sum(isinstance(spec, TensorSpec) for spec in self.request.inputs):
                 return
             found = self._attempt(model, inputs, hollow)
-        difference = None if found is None else find_difference(plan, found, of_buffers=False)
-        if difference is not None:
-            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"with one tensor for several inputs: {difference}"[:300])
+        _require_same(plan, found, "with one tensor for several inputs", of_buffers=False)
 
     def _call_at_other_sizes(self, model: torch.nn.Module, hollow: bool) -> None:
         """Raise where a model whose first call had this recording's sizes does something else at larger ones."""
@@ -250,12 +247,8 @@ class _Session:
         self.recorder.begin(request.compile)
         with torch.no_grad():
             found = self._attempt(model, self._make_inputs(request), hollow)
-        if found is None:
-            return
-        difference = find_difference(without_origins(plan), without_origins(found))
-        if difference is not None:
-            message = f"after calls at smaller sizes, at the {request.profile} ones: {difference}"
-            raise Refusal(Outcome.NOT_REPRODUCIBLE, message[:300])
+        found = None if found is None else without_origins(found)
+        _require_same(without_origins(plan), found, f"after calls at smaller sizes, at the {request.profile} ones")
 
     def _attempt(self, model: torch.nn.Module, inputs: list[Any], hollow: bool) -> LaunchPlan | None:
         """Return the plan of one more pass; None where forward fails."""
@@ -341,7 +334,7 @@ class _Session:
         for tensor, kind, name, blob in self.known:
             current.add_buffer(tensor, kind, name, blob)
         with (
-            self.recorder.recording(current),
+            self.recorder.recording(current.view, current.steps),
             DispatchRecorder(self.devices, current),
             TensorCalls(self.devices, current),
         ):
@@ -356,6 +349,13 @@ class _Session:
         if constants & set(_used(plan)):
             raise _NeedsValues if hollow else Refusal(Outcome.UNSUPPORTED, "a constant without values")
         return plan
+
+
+def _require_same(plan: LaunchPlan, found: LaunchPlan | None, when: str, of_buffers: bool = True) -> None:
+    """Raise where a pass that came to its end does something else than the plan."""
+    difference = None if found is None else find_difference(plan, found, of_buffers=of_buffers)
+    if difference is not None:
+        raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{when}: {difference}"[:300])
 
 
 def _as_parameter(made: torch.Tensor, stand_ins: dict[int, torch.Tensor], original: torch.Tensor) -> torch.nn.Parameter:
@@ -388,9 +388,5 @@ def _used(plan: LaunchPlan) -> Iterator[int]:
 
 
 def _failure(error: BaseException, default: Outcome) -> Failure:
-    link: BaseException | None = error
-    while link is not None:
-        if isinstance(link, Refusal):
-            return link.failure
-        link = link.__cause__ or link.__context__
-    return describe(error, default)
+    refusal = find_cause(error, Refusal)
+    return describe(error, default) if refusal is None else refusal.failure

@@ -21,7 +21,7 @@ class Refusal(Exception):
 
     def __init__(self, outcome: Outcome, message: str) -> None:
         super().__init__(message)
-        self.failure = Failure(outcome=outcome, message=message)
+        self.failure = Failure(outcome, message)
         if outcome in _UNKNOWN_HERE:
             self.raised.append(self)
 

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import struct
 
-from attrs import frozen
+from attrs import asdict, frozen
 
 
 @frozen
 class _Architecture:
     shared_bytes: int
     threads: int = 2048
-    """The most of one multiprocessor, as `blocks` are."""
     blocks: int = 32
     num_processors: int = 132
     device: str = "NVIDIA GPU"
@@ -65,6 +64,9 @@ class Target:
     shared_bytes: int
     num_processors: int
     device: str
+    threads: int = 2048
+    """The most of one multiprocessor, as `blocks` are."""
+    blocks: int = 32
 
     @property
     def binary(self) -> str:
@@ -82,23 +84,14 @@ def parse_target(name: str) -> Target:
     if capability < min(_ARCHITECTURES):
         raise ValueError(f"{name!r} is no target; write sm_90 or gfx942")
     known = _ARCHITECTURES.get(capability, _UNKNOWN)
-    return Target(
-        name=name,
-        backend="cuda",
-        architecture=capability,
-        warp_size=32,
-        shared_bytes=known.shared_bytes,
-        num_processors=known.num_processors,
-        device=known.device,
-    )
+    return Target(name=name, backend="cuda", architecture=capability, warp_size=32, **asdict(known))
 
 
 def count_resident(target: Target, num_warps: int, shared_bytes: int, registers: int) -> int:
     """Return how many programs the target holds at a time, at the most; 0 `registers` are unknown."""
-    known = _ARCHITECTURES.get(int(target.architecture), _UNKNOWN)
     blocks = min(
-        known.blocks,
-        known.threads // (num_warps * target.warp_size),
+        target.blocks,
+        target.threads // (num_warps * target.warp_size),
         (target.shared_bytes + _SHARED_OF_THE_SYSTEM) // (shared_bytes + _SHARED_OF_THE_SYSTEM),
     )
     if registers:

@@ -1,20 +1,20 @@
 """Calls on tensors that a recording answers itself, one level above PyTorch's operators.
 
-What would tell that there is no GPU is answered by `fake_tensors`. A build of PyTorch without CUDA refuses some calls
-on `cuda` tensors before it dispatches any operator; they are done by what such a build does dispatch: `contiguous`,
-`copy_`, moves between devices, and indexing, read or assigned (`index`). Conversions to a Python number need values
-that a recording does not have, and say so. On every build the same operators are recorded.
+What would tell that there is no GPU is answered by `fake_tensors`. A build of PyTorch without CUDA refuses moves to a
+GPU before it dispatches any operator. Conversions to a Python number need values that a recording does not have, and
+say so. On every build the same operators are recorded.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from ....core.outcome import Outcome
 from .fake_tensors import CPU, CUDA, FakeDevices, answer, require_one_gpu
+from .forward_pass import ForwardTrace
 from .refusal import Refusal
 
 _READERS = {
@@ -27,20 +27,10 @@ _READERS = {
 _MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
-class Copier(Protocol):
-    """Takes the copies of the pass that is recorded."""
-
-    def copy(self, source: torch.Tensor, target: torch.Tensor) -> None:
-        """Append a copy."""
-
-    def move(self, source: torch.Tensor, target: torch.Tensor) -> None:
-        """Append a copy to another device."""
-
-
 class TensorCalls(TorchFunctionMode):
     """Stands in for the calls that need a device; without a pass nothing is recorded, as while a model is built."""
 
-    def __init__(self, devices: FakeDevices, current: Copier | None) -> None:
+    def __init__(self, devices: FakeDevices, current: ForwardTrace | None) -> None:
         super().__init__()
         self.devices = devices
         self.current = current
@@ -51,12 +41,6 @@ class TensorCalls(TorchFunctionMode):
         is_answered, found = answer(self.devices, func, args, kwargs)
         if is_answered:
             return found
-        if func is torch.Tensor.contiguous:
-            layout = kwargs.get("memory_format", args[1] if len(args) > 1 else torch.contiguous_format)
-            return args[0] if args[0].is_contiguous(memory_format=layout) else args[0].clone(memory_format=layout)
-        if func is torch.Tensor.copy_ and self.current is not None:
-            self.current.copy(args[1], args[0])
-            return args[0]
         if func is torch.Tensor.cuda:
             return self._move(args[0], CUDA, None)
         if func is torch.Tensor.cpu:
@@ -67,14 +51,10 @@ class TensorCalls(TorchFunctionMode):
             return self._make(func, args, kwargs)
         if func in _READERS and args[0].is_meta:
             raise Refusal(Outcome.DATA_DEPENDENT, f"forward calls {func.__name__}, which needs values")
-        if func is torch.Tensor.__getitem__:
-            return index(args[0], args[1])
         if func is torch.Tensor.__setitem__ and self.current is not None:
-            target, value = index(args[0], args[1]), args[2]
-            if isinstance(value, torch.Tensor):
-                self.current.copy(value, target)
-            else:
-                target.fill_(value)
+            # PyTorch would make a tensor of a number first
+            target, value = args[0][args[1]], args[2]
+            target.copy_(value) if isinstance(value, torch.Tensor) else target.fill_(value)
             return None
         return func(*args, **kwargs)
 
@@ -106,43 +86,3 @@ class TensorCalls(TorchFunctionMode):
         if self.current is not None:
             self.current.move(tensor, moved)
         return moved
-
-
-def index(tensor: torch.Tensor, key: Any) -> torch.Tensor:
-    """Return what `tensor[key]` is: a view, or a gathered copy where the key holds tensors."""
-    parts = list(key) if isinstance(key, tuple) else [key]
-    if any(isinstance(part, (torch.Tensor, list)) for part in parts):
-        return _gather(tensor, parts)
-    num_taken = sum(part is not None and part is not Ellipsis for part in parts)
-    if num_taken > tensor.dim():
-        raise IndexError(f"too many indices for tensor of dimension {tensor.dim()}")
-    dimension = 0
-    for part in parts:
-        if part is None:
-            tensor = tensor.unsqueeze(dimension)
-            dimension += 1
-        elif part is Ellipsis:
-            dimension = tensor.dim() - _num_after(parts)
-        elif isinstance(part, slice):
-            step = 1 if part.step is None else part.step
-            tensor = torch.ops.aten.slice.Tensor(tensor, dimension, part.start, part.stop, step)
-            dimension += 1
-        elif isinstance(part, bool):
-            raise TypeError("an index of bool cannot be recorded")
-        else:
-            tensor = tensor.select(dimension, part)
-    return tensor
-
-
-def _num_after(parts: list[Any]) -> int:
-    after = parts[next(at for at, part in enumerate(parts) if part is Ellipsis) + 1 :]
-    return sum(part is not None for part in after)
-
-
-def _gather(tensor: torch.Tensor, parts: list[Any]) -> torch.Tensor:
-    """Gather by an operator that moves values, which a plan names as arithmetic."""
-    indices = [torch.tensor(part, device=tensor.device) if isinstance(part, list) else part for part in parts]
-    if not all(isinstance(part, torch.Tensor) for part in indices):
-        raise TypeError("indices that mix tensors with slices or numbers cannot be recorded")
-    gathered: torch.Tensor = torch.ops.aten.index.Tensor(tensor, indices)
-    return gathered

@@ -11,6 +11,7 @@ from ....core.run import TensorSpec
 from ....core.task import Profile, Task
 from ....stages import judge_run
 from ....stages.compile_stage import multiplies_narrowly, narrows
+from ....stages.operator_traits import OperatorTraits
 from ....stages.tolerance import WELL_WITHIN, choose_share
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, SPREAD_VARIANTS
@@ -72,20 +73,8 @@ class _Facts:
         return bool(self.context.oracle.changeable_integers(self.task, self._inputs.integers))
 
     @property
-    def begins_with_product(self) -> bool:
-        return self.context.oracle.traits(self.task).begins_with_product
-
-    @property
-    def num_operators(self) -> int:
-        return self.context.oracle.traits(self.task).num_operators
-
-    @property
-    def is_pointwise(self) -> bool:
-        return self.context.oracle.traits(self.task).is_pointwise
-
-    @property
-    def squares_nothing(self) -> bool:
-        return self.context.oracle.traits(self.task).squares_nothing
+    def traits(self) -> OperatorTraits:
+        return self.context.oracle.traits(self.task)
 
     @property
     def passes_over_nan(self) -> bool:
@@ -137,7 +126,7 @@ class _Facts:
         Products in float32 must be well within the tolerance.
         """
         oracle, is_large = self.context.oracle, ROWS[self.variant].is_large
-        multiplies = oracle.traits(self.task).num_products > 0
+        multiplies = self.traits.num_products > 0
         share = choose_share(self._inputs.dtype, multiplies, False, False, is_large)
         if multiplies and self._inputs.dtype == "float32":
             share *= WELL_WITHIN
@@ -146,14 +135,6 @@ class _Facts:
     @property
     def is_exact(self) -> bool:
         return self.context.oracle.is_exact(self.task, self._inputs)
-
-    @property
-    def subtracts_maximum(self) -> bool:
-        return self.context.oracle.traits(self.task).subtracts_maximum
-
-    @property
-    def orders_inputs(self) -> bool:
-        return self.context.oracle.traits(self.task).orders_inputs
 
     @property
     def resolves_ties(self) -> bool:

@@ -23,7 +23,7 @@ from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
 from ....core.seeds import derive
 from ....core.task import Profile, Task
-from ....stages.checks.configurations import ConfigurationRun, ConfigurationsReport
+from ....stages.checks.configurations import ConfigurationRun, ConfigurationsReport, count_combinations
 from ....stages.compile_stage import find_recording, judge_recording
 from ....stages.judge_run import judge_run
 from ...reference.oracle import ExpectedRun
@@ -42,9 +42,9 @@ _NEVER_CHOSEN = (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED)
 def gather(
     candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec
 ) -> ConfigurationsReport | None:
-    """Run the configurations that the recorded plans do not have."""
+    """Run the configurations that the recorded plans do not have, where any plan has a tuner with a choice."""
     report = candidate.evidence.compile
-    if report is None:
+    if report is None or all(count_combinations(recording) <= 1 for recording in report.recordings):
         return None
     return ConfigurationsReport(runs=tuple(_find_runs(candidate, task, context, report)))
 
@@ -209,4 +209,4 @@ def describe_choice(recording: Recording, choice: Choice) -> str:
 
 def report_unrun(failure: Failure | None) -> RunReport:
     """The report of what was not run, or is yet to be."""
-    return RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=failure)
+    return RunReport(variant=Variant.ORIGINAL, failure=failure)

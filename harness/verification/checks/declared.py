@@ -22,16 +22,15 @@ from numpy.typing import NDArray
 
 from ....core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ....core.outcome import Outcome
-from ....core.plan import BufferKind, Copy, Fill, Launch, LaunchPlan
+from ....core.plan import BufferKind, LaunchPlan, views_of
 from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunReply, RunRequest, RunResult
 from ....core.seeds import derive
 from ....core.serialisation import fingerprint
 from ....core.task import Profile, Task
-from ....stages.checks.declared_run import ADDENDS, FEW_PROGRAMS, LEAST_PROGRAMS, SCAN_LANES, SUM_LANES, Hints
+from ....stages.checks.declared_run import ADDENDS, FEW_PROGRAMS, LEAST_PROGRAMS, SCAN_LANES, SUM_LANES, Grid, Hints
 from ....stages.checks.runs import RunsReport
 from ....stages.checks.sampled_run import (
-    Grid,
     Look,
     Question,
     SampledOutput,
@@ -102,7 +101,7 @@ def _sample(
         reports = _find_reports(candidate, task, context, reached)
         if unseen is None or any(judge_run(report) is not None for report in reports):
             return reports
-    return [RunReport(variant=Variant.DECLARED, seconds=0.0, failure=unseen)] if unseen is not None else []
+    return [RunReport(variant=Variant.DECLARED, failure=unseen)] if unseen is not None else []
 
 
 def _find_reports(
@@ -168,7 +167,7 @@ def _prepare(candidate: Candidate, task: Task, context: VerifierContext, inputs:
     num_bytes = sum(buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 8) for buffer in plan.buffers)
     if num_bytes > _MOST_PLAN_BYTES:
         message = f"the plan needs {num_bytes >> 20} MB, where the reference is computed with much less"
-        failure = Failure(outcome=Outcome.UNSUPPORTED, message=message)
+        failure = Failure(Outcome.UNSUPPORTED, message)
         return RunReport(variant=inputs.variant, seconds=time.perf_counter() - began, failure=failure)
     seed = derive(context.oracle.seed, fingerprint(task), "programs", inputs.variant.value)
     request = evolve(request, plan=plan, seed=seed)
@@ -177,15 +176,7 @@ def _prepare(candidate: Candidate, task: Task, context: VerifierContext, inputs:
 
 def _without_unused_memory(plan: LaunchPlan) -> LaunchPlan:
     """The plan with nothing in temporaries that no step mentions: they would only be in the way."""
-    used = {view.buffer for view in plan.outputs}
-    for step in plan.steps:
-        match step:
-            case Launch():
-                used |= {argument.view.buffer for argument in step.arguments if argument.view is not None}
-            case Fill():
-                used.add(step.target.buffer)
-            case Copy():
-                used |= {step.source.buffer, step.target.buffer}
+    used = {view.buffer for view in plan.outputs} | {view.buffer for step in plan.steps for view in views_of(step)}
     buffers = tuple(
         evolve(buffer, num_elements=1) if buffer.kind is BufferKind.TEMPORARY and index not in used else buffer
         for index, buffer in enumerate(plan.buffers)
@@ -248,7 +239,7 @@ class _Sampler:
             failure = judge_rest(None if seen is None else self._read_hints(seen))
         report = settled.look.report
         if failure is not None:
-            report = RunReport(variant=self.request.variant, seconds=0.0, failure=failure)
+            report = RunReport(variant=self.request.variant, failure=failure)
         return evolve(report, seconds=first.seconds + time.perf_counter() - began)
 
     def _follow(self, steps: Generator[Take, Look, Settled]) -> Settled:
@@ -283,7 +274,7 @@ class _Sampler:
         if seen is None or hints is None or hints.position < 0 or len(self.request.plan.outputs) > 1:
             return None
         again = self._scan((0, hints.position))
-        programs = () if again is None or again.sample is None else again.sample.launches[0].written_by_program
+        programs = () if again is None or again.sample is None else again.sample[0].written_by_program
         if not 0 < len(programs) <= ADDENDS:
             return None
         reply = self._run(evolve(self.request, num_programs=1, programs=programs))
@@ -303,7 +294,7 @@ class _Sampler:
 
     def _read_hints(self, result: RunResult) -> Hints | None:
         outputs = self._read(result, _read_writers) if result.failure is None else None
-        if outputs is None or result.sample is None or len(result.sample.launches) != len(self._grids):
+        if outputs is None or result.sample is None or len(result.sample) != len(self._grids):
             return None
         return read_hints(outputs, self._grids, result.sample)
 
@@ -316,9 +307,9 @@ class _Sampler:
             return judge_failure(variant, failure, len(plan.launches))
         result = reply.results[0]
         outputs = self._read(result, _read_bits)
-        if outputs is None or result.sample is None or len(result.sample.launches) != len(plan.launches):
-            failure = Failure(outcome=Outcome.BROKEN_PROTOCOL, message="results are not as many or large as planned")
-            return Look(report=RunReport(variant=variant, seconds=0.0, failure=failure))
+        if outputs is None or result.sample is None or len(result.sample) != len(plan.launches):
+            failure = Failure(Outcome.BROKEN_PROTOCOL, "results are not as many or large as planned")
+            return Look(report=RunReport(variant=variant, failure=failure))
         return judge_sample(variant, outputs, self._grids, result.sample, result.work)
 
     def _read(self, result: RunResult, read: _ReadMarks) -> list[SampledOutput] | None:

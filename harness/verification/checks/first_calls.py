@@ -27,6 +27,7 @@ from ....core.task import Profile, Task
 from ....stages.checks.configurations import ConfigurationRun, ConfigurationsReport
 from ....stages.compile_stage import find_recording
 from ....stages.judge_run import judge_run
+from ....stages.plan_validation import read_views, written_views
 from ...reference.oracle import ExpectedRun
 from ...sandbox.recording.plan_difference import find_difference
 from ..context import VerifierContext
@@ -86,7 +87,7 @@ def _judge_as_data(
     if added:
         names = ", ".join(sorted({qualname for qualname, _ in added}))
         message = f"{names}: reads what it writes, and is tuned at the declared sizes, where none is run whole"
-        failure = Failure(outcome=Outcome.UNSUPPORTED, message=f"{message}; reset what it adds to")
+        failure = Failure(Outcome.UNSUPPORTED, f"{message}; reset what it adds to")
     if failure is not None:
         description = f"{describe_choice(known, choice)}, {_WHEN}"
         yield ConfigurationRun(choice=choice, description=description, report=report_unrun(failure))
@@ -116,15 +117,13 @@ def _find_added(recording: Recording) -> set[Specialised]:
 
 def _updates(plan: LaunchPlan) -> bool:
     """Whether a launch reads and writes the same memory."""
-    launches = (step for step in plan.steps if isinstance(step, Launch))
-    return any(reads & writes for reads, writes in (_memory(plan, launch) for launch in launches))
+    return any(reads & writes for reads, writes in (_memory(plan, launch) for launch in plan.launches))
 
 
 def _memory(plan: LaunchPlan, launch: Launch) -> tuple[set[int], set[int]]:
-    """The buffers that a compiled kernel reads, and those that it writes."""
+    """The buffers that a kernel reads, and those that it writes."""
     kernel = plan.kernels[launch.kernel]
-    views = {each.name: each.view.buffer for each in launch.arguments if each.view is not None}
-    reads, writes = ({views[name] for name in names if name in views} for names in (kernel.reads, kernel.writes))
+    reads, writes = ({view.buffer for view in find(launch, kernel)} for find in (read_views, written_views))
     return reads, writes
 
 
@@ -196,5 +195,4 @@ def _is_same(plain: LaunchPlan | None, measured: LaunchPlan | None) -> bool:
 
 
 def _changed() -> Failure:
-    message = "after a tuner has measured, forward launches something else"
-    return Failure(outcome=Outcome.NOT_REPRODUCIBLE, message=message)
+    return Failure(Outcome.NOT_REPRODUCIBLE, "after a tuner has measured, forward launches something else")

@@ -1,16 +1,18 @@
-"""The probes that need a few lines: variants, knock-out, second call, the interpreter's view, and recompilation.
+"""The probe of each check, and the walk through the checks.
 
-What each is for is said beside its decision, in the module of its name in `stages.checks`. Every probe gathers one
-report from candidate, task, context and specification, or gives nothing where there is nothing to gather.
+What a probe is for is said beside its decision, in the module of its name in `stages.checks`. Every one gathers one
+report from candidate, task, context and specification, or gives nothing where there is nothing to gather. Those that
+need a few lines are here: variants, knock-out, second call, the interpreter's view, and recompilation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from attrs import evolve
 
-from ....core.candidate import Candidate, Failure, RunReport, Variant
+from ....core.candidate import Candidate, CheckReport, Failure, RunReport, Variant
 from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
 from ....core.task import Profile, Task
@@ -18,6 +20,7 @@ from ....stages.checks.knock_out import KNOCK_OUT_VARIANTS, KnockOut, KnockOutRe
 from ....stages.checks.recompile import RecompileReport, find_declared_plan, find_difference
 from ....stages.checks.runs import RunsReport
 from ....stages.checks.second_call import run_twice
+from ....stages.checks.table import CHECKS, Check, checks_of
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, describe, variants_of
 from ...reference.oracle import ExpectedRun
@@ -25,7 +28,11 @@ from ...sandbox.wire import Depth
 from ..context import VerifierContext
 from ..recordings import find_uncompiled, later_variants
 from ..runs import prepare_run, report_runs, run_each, run_prepared
+from . import configurations, declared, first_calls
 from .applicability import find_inapplicable, is_lost_by_reference
+
+_RUNS_TOGETHER = 2
+Gather = Callable[[Candidate, Task, VerifierContext, VerifierSpec], CheckReport | None]
 
 
 def gather_variants(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport:
@@ -111,8 +118,16 @@ def gather_second_call(
     return RunsReport(runs=tuple(run_prepared(candidate, context, pairs))) if pairs else None
 
 
-def gather_interpreted(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport:
-    """Interpret what a GPU accepts, at the sizes that can be interpreted whole."""
+def gather_interpreted(
+    candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec
+) -> RunsReport | None:
+    """Interpret what a GPU accepts, at the sizes that can be interpreted whole, if a second opinion is wanted.
+
+    A GPU shows values only. It does not say that a kernel read what nobody wrote, that it left its tensors and came to
+    no harm, that it asked for the time, or that another GPU may leave something else to chance. The interpreter does.
+    """
+    if context.cuda is None or not context.cross_checks:
+        return None
     return RunsReport(runs=tuple(_interpret(candidate, task, evolve(context, cuda=None))))
 
 
@@ -126,7 +141,7 @@ def _interpret(candidate: Candidate, task: Task, context: VerifierContext) -> It
     for inputs in wanted:
         prepared = prepare_run(candidate, task, context, inputs)
         if isinstance(prepared, Failure):
-            yield RunReport(variant=inputs.variant, seconds=0.0, failure=prepared)
+            yield RunReport(variant=inputs.variant, failure=prepared)
         else:
             yield from run_prepared(candidate, context, [prepared])
 
@@ -142,3 +157,46 @@ def gather_recompile(
     reply = context.sandbox.recompile(candidate.source, plan, Depth.CODE if context.keeps_code else Depth.PTX)
     failure = reply.failure or find_difference(plan, reply.kernels)
     return RecompileReport(seconds=reply.seconds, failure=failure)
+
+
+GATHER: dict[str, Gather] = {
+    "variants": gather_variants,
+    "declared": declared.gather,
+    "knock_out": gather_knock_out,
+    "configurations": configurations.gather,
+    "first_calls": first_calls.gather,
+    "second_call": gather_second_call,
+    "interpreted": gather_interpreted,
+    "recompile": gather_recompile,
+}
+"""By the check's name; a check without a probe of its own is left to whoever adds its report."""
+
+
+def probe_checks(
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    spec: VerifierSpec,
+    checks: Sequence[Check] = CHECKS,
+    probes: Mapping[str, Gather] = GATHER,
+) -> Candidate:
+    """Attach the reports of the checks that `spec` asks for, up to the first that objects."""
+    for check in checks_of(spec, checks):
+        probe = probes.get(check.name)
+        if probe is None:
+            continue
+        gather = partial(probe, candidate, task, context, spec)
+        # a shared report hangs on what the verifier wants of it, and its probe stores the parts
+        if check.is_shared:
+            report = gather()
+        else:
+            # a few runs on the ordinary inputs together
+            needed = _RUNS_TOGETHER * context.needed_bytes(task, context.describe(Variant.ORIGINAL, task))
+            with context.budget.asked(min(needed, context.budget.num_bytes), task.task_id):
+                report = context.once(candidate, task, check.name, check.report, gather)
+        if report is None:
+            continue
+        candidate = candidate.with_report(check.name, report)
+        if check.judge(report) is not None:
+            break
+    return candidate

@@ -37,7 +37,7 @@ def test_a_small_element_beside_large_ones_has_a_scale_of_its_own() -> None:
     """Columns of zeros are seen whatever the other columns are, and ordinary rounding is not."""
     scaled = task("x, s", "x * s", "torch.randn(N), torch.logspace(-6, 6, N)")
     oracle, inputs = Oracle(0), describe(Variant.ORIGINAL, ("float32",))
-    found, wanted = oracle.conditioning(scaled, inputs), oracle.expected(scaled, inputs).expected[0]
+    found, wanted = oracle.conditioning(scaled, inputs, frozenset()), oracle.expected(scaled, inputs).expected[0]
     assert found is not None
     rounded = wanted.astype(np.float32)
     assert compare(rounded, wanted, "float32", element_scales=found.element_scales[0]).worst_element < 1e-6
@@ -50,7 +50,7 @@ def test_what_cancels_is_measured_by_what_it_cancels_from() -> None:
     """A difference of nearly equal numbers need not be exact, where the inputs' last digits decide it."""
     difference = task("x, y", "x - y", "torch.randn(N), torch.randn(N)")
     oracle, inputs = Oracle(0), describe(Variant.ORIGINAL, ("float32",))
-    found, run = oracle.conditioning(difference, inputs), oracle.expected(difference, inputs)
+    found, run = oracle.conditioning(difference, inputs, frozenset()), oracle.expected(difference, inputs)
     assert found is not None
     assert found.element_scales[0] is not None
     assert run.inputs[0] is not None
@@ -61,7 +61,7 @@ def test_what_the_reference_misses_by_the_scale_of_all_is_not_judged() -> None:
     """The cosine of 1e12 is another one for each rounding of that, and its own scale is huge."""
     for factor, is_judged in (("3.1e12", False), ("1.0", True)):
         cosine = task("x", f"torch.cos(x * {factor})", "torch.randn(N)")
-        found = Oracle(0).conditioning(cosine, describe(Variant.ORIGINAL, ("float32",)))
+        found = Oracle(0).conditioning(cosine, describe(Variant.ORIGINAL, ("float32",)), frozenset())
         assert found is not None
         assert found.element_scales[0] is not None
         assert (np.isfinite(found.element_scales[0]) == is_judged).all()

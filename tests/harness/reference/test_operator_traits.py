@@ -4,8 +4,21 @@ from __future__ import annotations
 
 import pytest
 from torch.utils.flop_counter import flop_registry
-from tritonrl.harness.reference.operators import PRODUCT_WORDS, OperatorTraits
+from tritonrl.core.task import Task
+from tritonrl.harness.reference.operators import trace_operators
+from tritonrl.stages.operator_traits import PRODUCT_WORDS, OperatorTraits
 from tritonrl.stages.roofline import EagerOperator
+
+SOURCE = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return {result}
+
+def get_inputs():
+    return [torch.rand(4, 8)]
+"""
 
 
 @pytest.mark.parametrize(
@@ -24,10 +37,11 @@ def test_magnitudes_may_differ_where_no_operator_multiplies_many(names: list[str
     assert OperatorTraits(tuple(EagerOperator(name=name, num_bytes=0) for name in names)).num_operators == expected
 
 
-@pytest.mark.parametrize(("name", "expected"), [("aten.abs.default", True), ("aten.std.correction", False)])
-def test_operators_on_single_elements_are_known_by_their_tags(name: str, expected: bool) -> None:
+@pytest.mark.parametrize(("result", "expected"), [("x.abs()", True), ("x.std(dim=1)", False)])
+def test_operators_on_single_elements_are_known_by_their_tags(result: str, expected: bool) -> None:
     """A deviation squares on the way what it gives the root of, so that it may not be asked for what an element is."""
-    assert OperatorTraits((EagerOperator(name=name, num_bytes=0),)).is_pointwise is expected
+    task = Task(task_id="one", level=1, family="", description="", source=SOURCE.format(result=result))
+    assert OperatorTraits(trace_operators(task)).is_pointwise is expected
 
 
 def test_torch_counts_operations_of_products_alone() -> None:

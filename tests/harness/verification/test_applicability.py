@@ -12,7 +12,7 @@ from tritonrl.core.task import Profile
 from tritonrl.harness.tasks.suites import find_example
 from tritonrl.harness.verification.checks.applicability import find_inapplicable
 from tritonrl.harness.verification.context import VerifierContext
-from tritonrl.stages.tolerance import accepts, compare, find_largest_safe
+from tritonrl.stages.tolerance import accepts, compare
 from tritonrl.stages.variants import HIDDEN_VARIANTS, SAMPLED_VARIANTS, TRAINING_VARIANTS
 
 from ..kernels import POINTWISE
@@ -38,7 +38,7 @@ def test_a_product_is_right_in_any_order(context: VerifierContext, num_parts: in
     gpu = with_gpu(context)
     wanted = set(RUN_WHOLE) - find_inapplicable(Candidate(task_id="", source=""), PRODUCT, gpu, RUN_WHOLE)
     assert wanted >= LARGE
-    safe, unequal = find_largest_safe(gpu.oracle.operator_names(PRODUCT)), set()
+    safe, unequal = gpu.oracle.traits(PRODUCT).largest_safe, set()
     for inputs in (gpu.describe(variant, PRODUCT) for variant in wanted):
         if inputs.profile is not Profile.DECLARED:
             continue
@@ -77,4 +77,4 @@ def test_faint_values_are_fair_where_the_result_is_still_that_multiple(
 
 def test_other_formulas_have_no_such_range(context: VerifierContext) -> None:
     """What multiplies few values has no result that may be infinite."""
-    assert find_largest_safe(context.oracle.operator_names(POINTWISE)) == math.inf
+    assert context.oracle.traits(POINTWISE).largest_safe == math.inf

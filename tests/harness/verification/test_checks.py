@@ -10,10 +10,9 @@ from tritonrl.core.candidate import Candidate, Failure
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Task
-from tritonrl.harness.verification.checks.table import GATHER, Gather, probe_checks
+from tritonrl.harness.verification.checks.probes import GATHER, Gather, probe_checks
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.verifier import Verifier
-from tritonrl.stages.checks.setting import Setting
 from tritonrl.stages.checks.table import CHECKS, Check, checks_of
 from tritonrl.stages.funnel import judge_full
 
@@ -60,7 +59,7 @@ def extended(verifier: Verifier) -> Callable[[str, VerifierSpec, list[str]], Can
     def make(source: str, spec: VerifierSpec, calls: list[str]) -> Candidate:
         recorded = verifier.gather(ADD, source, spec).with_evidence(reports=())
         probes = {**GATHER, "length": count_calls(calls)}
-        return probe_checks(recorded, ADD, verifier.context, spec, Setting(), (*CHECKS, LENGTH), probes)
+        return probe_checks(recorded, ADD, verifier.context, spec, (*CHECKS, LENGTH), probes)
 
     return make
 

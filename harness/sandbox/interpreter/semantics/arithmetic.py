@@ -20,20 +20,15 @@ from numpy.typing import NDArray
 from triton.runtime import interpreter
 
 from . import poison
-from .patches import BUILDER, Patch, replace
+from .patches import BUILDER, around, replace
 
 Array = NDArray[Any]
 
 
-def exclusive_or_of_truth(original: Any) -> Any:
-    """Let a sum or difference of truth values be their exclusive or."""
-
-    def combine(self: Any, left: Any, right: Any) -> Any:
-        if left.data.dtype == np.bool_:
-            return self.binary_op(left, right, np.bitwise_xor)
-        return original(self, left, right)
-
-    return combine
+def _exclusive_or_of_truth(self: Any, left: Any, right: Any, *, original: Any) -> Any:
+    if left.data.dtype == np.bool_:
+        return self.binary_op(left, right, np.bitwise_xor)
+    return original(self, left, right)
 
 
 def _as_numbers(array: Array) -> Array:
@@ -133,19 +128,18 @@ def high_product(left: Array, right: Array) -> Array:
 
 
 def _as_operation(compute: Callable[[Array, Array], Array]) -> Any:
-    def operate(self: Any, left: Any, right: Any) -> Any:
-        return interpreter.TensorHandle(compute(left.data, right.data), left.dtype.scalar)
-
-    return operate
+    return lambda self, left, right: interpreter.TensorHandle(compute(left.data, right.data), left.dtype.scalar)
 
 
+_COMPUTED = {
+    **dict.fromkeys(("sdiv", "udiv", "idiv"), quotient),
+    **dict.fromkeys(("srem", "urem"), remainder),
+    "shl": shifted_left,
+    **dict.fromkeys(("ashr", "lshr"), shifted_right),
+    "frem": _either_remainder,
+    "umulhi": high_product,
+}
 PATCHES = (
-    Patch(BUILDER, "create_add", exclusive_or_of_truth),
-    Patch(BUILDER, "create_sub", exclusive_or_of_truth),
-    *(replace(BUILDER, f"create_{name}", _as_operation(quotient)) for name in ("sdiv", "udiv", "idiv")),
-    *(replace(BUILDER, f"create_{name}", _as_operation(remainder)) for name in ("srem", "urem")),
-    replace(BUILDER, "create_shl", _as_operation(shifted_left)),
-    *(replace(BUILDER, f"create_{name}", _as_operation(shifted_right)) for name in ("ashr", "lshr")),
-    replace(BUILDER, "create_frem", _as_operation(_either_remainder)),
-    replace(BUILDER, "create_umulhi", _as_operation(high_product)),
+    *(around(BUILDER, f"create_{name}", _exclusive_or_of_truth) for name in ("add", "sub")),
+    *(replace(BUILDER, f"create_{name}", _as_operation(compute)) for name, compute in _COMPUTED.items()),
 )

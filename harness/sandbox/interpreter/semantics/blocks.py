@@ -17,7 +17,7 @@ import triton.language as tl
 from triton.runtime import interpreter
 
 from ...kernel_source import NotKernelLanguage
-from .patches import BUILDER, Patch, replace
+from .patches import BUILDER, around, replace
 from .poison import make_lanes
 from .rounding import narrow, widen
 from .run_state import current_run
@@ -69,75 +69,57 @@ def _refusal(name: str) -> Any:
     return refuse
 
 
-def _exchange_bits(original: Any) -> Any:
+def _exchange_bits(
+    self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any, original: Any
+) -> Any:
     """Exchange bits, whatever they mean; the interpreter exchanges integers alone."""
-
-    def exchange(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        dtype = value.data.dtype
-        is_exchange = self.ir_rmw_op_to_interpreter_rmw_op.get(operation) == interpreter._interpreter.RMW_OP.XCHG
-        if not is_exchange or dtype not in (np.float32, np.float64):
-            return original(self, operation, pointers, value, mask, *options)
-        kind = tl.core.get_int_dtype(8 * dtype.itemsize, True)
-        bits = interpreter.TensorHandle(value.data.view(f"i{dtype.itemsize}"), kind)
-        old = original(self, operation, pointers, bits, mask, *options)
-        return interpreter.TensorHandle(old.data.view(dtype), value.dtype.scalar)
-
-    return exchange
+    dtype = value.data.dtype
+    is_exchange = self.ir_rmw_op_to_interpreter_rmw_op.get(operation) == interpreter._interpreter.RMW_OP.XCHG
+    if not is_exchange or dtype not in (np.float32, np.float64):
+        return original(self, operation, pointers, value, mask, *options)
+    kind = tl.core.get_int_dtype(8 * dtype.itemsize, True)
+    bits = interpreter.TensorHandle(value.data.view(f"i{dtype.itemsize}"), kind)
+    old = original(self, operation, pointers, bits, mask, *options)
+    return interpreter.TensorHandle(old.data.view(dtype), value.dtype.scalar)
 
 
-def _atomic_on_bfloat16(original: Any) -> Any:
-    operations: dict[Any, Any] = {
-        interpreter._interpreter.RMW_OP.FADD: np.add,
-        interpreter._interpreter.RMW_OP.XCHG: lambda old, new: new,
-    }
-
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        if value.dtype.scalar != tl.bfloat16:
-            return original(self, operation, pointers, value, mask, *options)
-        function = operations[self.ir_rmw_op_to_interpreter_rmw_op[operation]]
-        olds = np.zeros_like(value.data)
-        for at in np.ndindex(pointers.data.shape):  # one after the other, as addresses may repeat
-            if mask.data[at]:
-                address = np.array([pointers.data[at]], dtype=np.uint64)
-                held = interpreter._interpreter.load(
-                    address, np.array([True]), np.zeros(1, np.uint16), np.dtype(np.uint16)
-                )
-                olds[at] = held[0]
-                sums = narrow(function(widen(held), widen(np.array([value.data[at]]))))
-                interpreter._interpreter.store(address, sums, np.array([True]))
-        return interpreter.TensorHandle(olds, value.dtype.scalar)
-
-    return combine
+_ON_BFLOAT16: dict[Any, Any] = {
+    interpreter._interpreter.RMW_OP.FADD: np.add,
+    interpreter._interpreter.RMW_OP.XCHG: lambda old, new: new,
+}
 
 
-def _in_any_order(original: Any) -> Any:
-    def combine(self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any) -> Any:
-        return _in_drawn_order(
-            lambda at, new, lanes: original(self, operation, at, new, lanes, *options), pointers, value, mask
-        )
+def _atomic_on_bfloat16(
+    self: Any, operation: Any, pointers: Any, value: Any, mask: Any, *options: Any, original: Any
+) -> Any:
+    if value.dtype.scalar != tl.bfloat16:
+        return original(self, operation, pointers, value, mask, *options)
+    function = _ON_BFLOAT16[self.ir_rmw_op_to_interpreter_rmw_op[operation]]
+    olds = np.zeros_like(value.data)
+    for at in np.ndindex(pointers.data.shape):  # one after the other, as addresses may repeat
+        if mask.data[at]:
+            address = np.array([pointers.data[at]], dtype=np.uint64)
+            held = interpreter._interpreter.load(address, np.array([True]), np.zeros(1, np.uint16), np.dtype(np.uint16))
+            olds[at] = held[0]
+            sums = narrow(function(widen(held), widen(np.array([value.data[at]]))))
+            interpreter._interpreter.store(address, sums, np.array([True]))
+    return interpreter.TensorHandle(olds, value.dtype.scalar)
 
-    return combine
 
-
-def _swap_in_any_order(original: Any) -> Any:
-    def swap(self: Any, pointers: Any, expected: Any, value: Any, *options: Any) -> Any:
-        return _in_drawn_order(lambda at, old, new: original(self, at, old, new, *options), pointers, expected, value)
-
-    return swap
-
-
-def _in_drawn_order(operate: Any, *operands: Any) -> Any:
+def _in_any_order(self: Any, *arguments: Any, original: Any, first: int) -> Any:
+    """Combine lanes in a drawn order; the three operands that have lanes begin at argument `first`."""
+    before, operands, after = arguments[:first], arguments[first : first + 3], arguments[first + 3 :]
     shape = operands[0].data.shape
     size = operands[0].data.size
     if size < 2:
-        return operate(*operands)
+        return original(self, *arguments)
     run = current_run()
     run.num_atomics += 1
     order = np.random.default_rng((run.seed, run.num_atomics, size)).permutation(size)
     flat = [
         interpreter.TensorHandle(np.broadcast_to(one.data, shape).reshape(-1)[order], one.dtype) for one in operands
     ]
-    found = operate(*flat)
+    found = original(self, *before, *flat, *after)
     result = np.empty_like(found.data)
     result[order] = found.data
     return interpreter.TensorHandle(result.reshape(shape), found.dtype)
@@ -153,10 +135,10 @@ PATCHES = (
     replace(BUILDER, "create_gather", _gather),
     replace(BUILDER, "create_inline_asm", _refusal("inline assembly")),
     replace(BUILDER, "create_dot_scaled", _refusal("tl.dot_scaled")),
-    Patch(BUILDER, "create_atomic_rmw", _exchange_bits),
-    Patch(BUILDER, "create_atomic_rmw", _atomic_on_bfloat16),
+    around(BUILDER, "create_atomic_rmw", _exchange_bits),
+    around(BUILDER, "create_atomic_rmw", _atomic_on_bfloat16),
 )
 ORDER_PATCHES = (
-    Patch(BUILDER, "create_atomic_rmw", _in_any_order),
-    Patch(BUILDER, "create_atomic_cas", _swap_in_any_order),
+    around(BUILDER, "create_atomic_rmw", _in_any_order, first=1),
+    around(BUILDER, "create_atomic_cas", _in_any_order, first=0),
 )

@@ -22,6 +22,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from . import scalars
-from .patches import BUILDER, INTERPRETER, Patch, replace, replace_in_language
+from .patches import BUILDER, INTERPRETER, Patch, around, replace, replace_in_language
 from .scalars import unwrapped
 
 _SHORT_CIRCUIT = {ast.And: "_compiled_and", ast.Or: "_compiled_or"}
@@ -150,7 +151,8 @@ def _return_follows(body: list[ast.stmt], found: ast.Return) -> bool:
     return False
 
 
-def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callable[[Any, Any], Any]) -> Any:
+def _decide(ends: bool, combine: Callable[[Any, Any], Any], *operands: Callable[[], Any]) -> Any:
+    """Compute `a and b` or `a or b` as compiled: constants may end it, tensors are all computed and combined."""
     tensors: list[Any] = []
     value: Any = not ends
     for operand in operands:
@@ -167,27 +169,14 @@ def _decide(operands: tuple[Callable[[], Any], ...], ends: bool, combine: Callab
     return result
 
 
-def logical_and(*operands: Callable[[], Any]) -> Any:
-    """Compute `a and b` as compiled: constants may end it, tensors are all computed and combined."""
-    return _decide(operands, False, interpreter.interpreter_semantic.logical_and)
-
-
-def logical_or(*operands: Callable[[], Any]) -> Any:
-    """Compute `a or b` as compiled."""
-    return _decide(operands, True, interpreter.interpreter_semantic.logical_or)
-
-
-def logical_not(value: Any) -> Any:
+def _not(value: Any) -> Any:
     """Compute `not a` as compiled."""
     value = unwrapped(value)
     return interpreter.interpreter_semantic.not_(value) if isinstance(value, tl.tensor) else not value
 
 
-def _leaving_tensors_to_themselves(original: Any) -> Any:
-    def operate(self: Any, other: Any) -> Any:
-        return NotImplemented if isinstance(other, tl.tensor) else original(self, other)
-
-    return operate
+def _leave_tensors_to_themselves(self: Any, other: Any, *, original: Any) -> Any:
+    return NotImplemented if isinstance(other, tl.tensor) else original(self, other)
 
 
 def _reversed(name: str) -> Patch:
@@ -200,22 +189,15 @@ def _reversed(name: str) -> Patch:
     return replace(tl.constexpr, f"__r{name}__", operate)
 
 
-def _with_true_tensors(original: Any) -> Any:
-    def load(self: Any, pointer: Any, mask: Any, other: Any, *options: Any) -> Any:
-        if other is None or pointer.type.is_block():
-            return original(self, pointer, mask, other, *options)
-        kind: Any = tl.tensor
-        asked, kind.__bool__ = kind.__bool__, lambda tensor: True
-        try:
-            return original(self, pointer, mask, other, *options)
-        finally:
-            kind.__bool__ = asked
-
-    return load
-
-
-def _loop(_: Any) -> Any:
-    return scalars.loop_range
+def _load_with_true_tensors(self: Any, pointer: Any, mask: Any, other: Any, *options: Any, original: Any) -> Any:
+    if other is None or pointer.type.is_block():
+        return original(self, pointer, mask, other, *options)
+    kind: Any = tl.tensor
+    asked, kind.__bool__ = kind.__bool__, lambda tensor: True
+    try:
+        return original(self, pointer, mask, other, *options)
+    finally:
+        kind.__bool__ = asked
 
 
 class BrokenAssertion(Exception):
@@ -227,6 +209,15 @@ def _require(builder: Any, condition: Any, message: str) -> None:
         raise BrokenAssertion(f"tl.device_assert does not hold: {message}")
 
 
+_COMPILED = {
+    "_compiled_and": partial(_decide, False, interpreter.interpreter_semantic.logical_and),
+    "_compiled_or": partial(_decide, True, interpreter.interpreter_semantic.logical_or),
+    _NOT: _not,
+    _STORED: scalars.stored,
+    _CHOSEN: scalars.chosen,
+    _RETURNED: scalars.returned,
+    _DECIDED: scalars.decided_by,
+}
 PATCHES = (
     replace(
         interpreter.interpreter_builder, "options", interpreter.InterpreterOptions(debug=True, sanitize_overflow=False)
@@ -234,15 +225,9 @@ PATCHES = (
     replace(BUILDER, "create_assert", _require),
     replace(tl.dtype, "value", property(lambda self: self)),  # as a constexpr, which the compiler hands to helpers
     replace(interpreter.FunctionRewriter, "ast_transformer", CompiledLogic()),
-    replace(INTERPRETER, "_compiled_and", logical_and),
-    replace(INTERPRETER, "_compiled_or", logical_or),
-    replace(INTERPRETER, "_compiled_not", logical_not),
-    replace(INTERPRETER, "_compiled_store", scalars.stored),
-    replace(INTERPRETER, "_compiled_choice", scalars.chosen),
-    replace(INTERPRETER, "_compiled_return", scalars.returned),
-    replace(INTERPRETER, "_compiled_test", scalars.decided_by),
-    *(Patch(tl.constexpr, name, _leaving_tensors_to_themselves) for name in _BINARY),
+    *(replace(INTERPRETER, name, function) for name, function in _COMPILED.items()),
+    *(around(tl.constexpr, name, _leave_tensors_to_themselves) for name in _BINARY),
     *(_reversed(name) for name in _REVERSED),
-    Patch(TritonSemantic, "_load_legacy", _with_true_tensors),
-    replace_in_language({"range": _loop}),
+    around(TritonSemantic, "_load_legacy", _load_with_true_tensors),
+    replace_in_language({"range": lambda _: scalars.loop_range}),
 )

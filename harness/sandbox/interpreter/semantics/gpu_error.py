@@ -13,7 +13,6 @@ exact (a root of a square, a quotient without a rest, the exponential of 0) stay
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import triton.language as tl
 from numpy.typing import NDArray
 from triton.runtime import interpreter
 
-from .patches import BUILDER, Patch
+from .patches import BUILDER, around
 from .rounding import flushed
 from .run_state import current_run
 
@@ -49,65 +48,45 @@ def _made(values: Array) -> Any:
     return interpreter.TensorHandle(values, tl.float32)
 
 
-def _function(original: Any, exact: Callable[[Array], Array]) -> Any:
-    def compute(self: Any, value: Any) -> Any:
-        if not _is_drawn(value):
-            return original(self, value)
-        wide = exact(value.data.astype(np.float64))
-        found = wide.astype(np.float32)
-        return _made(_nudge(found, found != wide))
-
-    return compute
+def _compute(self: Any, value: Any, *, original: Any, exact: Callable[[Array], Array]) -> Any:
+    if not _is_drawn(value):
+        return original(self, value)
+    wide = exact(value.data.astype(np.float64))
+    found = wide.astype(np.float32)
+    return _made(_nudge(found, found != wide))
 
 
-def _flushing(original: Any) -> Any:
-    def compute(self: Any, value: Any) -> Any:
-        if value.dtype.scalar != tl.float32:
-            return original(self, value)
-        return _made(flushed(original(self, _made(flushed(value.data))).data))
-
-    return compute
+def _flush(self: Any, value: Any, *, original: Any) -> Any:
+    if value.dtype.scalar != tl.float32:
+        return original(self, value)
+    return _made(flushed(original(self, _made(flushed(value.data))).data))
 
 
-def _reciprocal_root(values: Array) -> Array:
-    return 1 / np.sqrt(values)
-
-
-def _divide(original: Any) -> Any:
-    def divide(self: Any, left: Any, right: Any) -> Any:
-        result = original(self, left, right)
-        if not _is_drawn(left, right):
-            return result
-        has_rest = result.data.astype(np.float64) * right.data != left.data
-        return _made(_nudge(result.data, has_rest))
-
-    return divide
-
-
-def _multiply(original: Any) -> Any:
-    def multiply(self: Any, left: Any, right: Any) -> Any:
-        result = original(self, left, right)
-        if _is_drawn(left, right):
-            result.factors = left.data, right.data
+def _divide(self: Any, left: Any, right: Any, *, original: Any) -> Any:
+    result = original(self, left, right)
+    if not _is_drawn(left, right):
         return result
+    has_rest = result.data.astype(np.float64) * right.data != left.data
+    return _made(_nudge(result.data, has_rest))
 
-    return multiply
+
+def _multiply(self: Any, left: Any, right: Any, *, original: Any) -> Any:
+    result = original(self, left, right)
+    if _is_drawn(left, right):
+        result.factors = left.data, right.data
+    return result
 
 
-def _add(original: Any, sign: int = 1) -> Any:
+def _add(self: Any, left: Any, right: Any, *, original: Any, sign: int) -> Any:
     """Round a product once with the sum (sign 1) or difference (sign -1) that it is added to."""
-
-    def add(self: Any, left: Any, right: Any) -> Any:
-        if not _is_drawn(left, right):
-            return original(self, left, right)
-        for product, other, of_product, of_other in ((left, right, 1, sign), (right, left, sign, 1)):
-            factors = getattr(product, "factors", None)
-            if factors is not None:
-                exact = factors[0].astype(np.float64) * factors[1] * of_product
-                return _made((exact + other.data.astype(np.float64) * of_other).astype(np.float32))
+    if not _is_drawn(left, right):
         return original(self, left, right)
-
-    return add
+    for product, other, of_product, of_other in ((left, right, 1, sign), (right, left, sign, 1)):
+        factors = getattr(product, "factors", None)
+        if factors is not None:
+            exact = factors[0].astype(np.float64) * factors[1] * of_product
+            return _made((exact + other.data.astype(np.float64) * of_other).astype(np.float32))
+    return original(self, left, right)
 
 
 def _cut(handle: Any) -> Any:
@@ -115,13 +94,10 @@ def _cut(handle: Any) -> Any:
     return _made((bits & _TF32_BITS).view(np.float32))
 
 
-def _dot(original: Any) -> Any:
-    def dot(self: Any, left: Any, right: Any, addend: Any, precision: Any, *rest: Any) -> Any:
-        if _is_drawn(left, right) and precision == interpreter._ir.INPUT_PRECISION.TF32:
-            left, right = _cut(left), _cut(right)
-        return original(self, left, right, addend, precision, *rest)
-
-    return dot
+def _dot(self: Any, left: Any, right: Any, addend: Any, precision: Any, *rest: Any, original: Any) -> Any:
+    if _is_drawn(left, right) and precision == interpreter._ir.INPUT_PRECISION.TF32:
+        left, right = _cut(left), _cut(right)
+    return original(self, left, right, addend, precision, *rest)
 
 
 _EXACT: dict[str, Callable[[Array], Array]] = {
@@ -132,15 +108,15 @@ _EXACT: dict[str, Callable[[Array], Array]] = {
     "sin": np.sin,
     "cos": np.cos,
     "sqrt": np.sqrt,
-    "rsqrt": _reciprocal_root,
+    "rsqrt": lambda values: 1 / np.sqrt(values),
 }
 
 PATCHES = (
-    *(Patch(BUILDER, f"create_{name}", partial(_function, exact=exact)) for name, exact in _EXACT.items()),
-    *(Patch(BUILDER, f"create_{name}", _flushing) for name in ("exp2", "sqrt", "rsqrt")),
-    Patch(BUILDER, "create_fdiv", _divide),
-    Patch(BUILDER, "create_fmul", _multiply),
-    Patch(BUILDER, "create_fadd", _add),
-    Patch(BUILDER, "create_fsub", partial(_add, sign=-1)),
-    Patch(BUILDER, "create_dot", _dot),
+    *(around(BUILDER, f"create_{name}", _compute, exact=exact) for name, exact in _EXACT.items()),
+    *(around(BUILDER, f"create_{name}", _flush) for name in ("exp2", "sqrt", "rsqrt")),
+    around(BUILDER, "create_fdiv", _divide),
+    around(BUILDER, "create_fmul", _multiply),
+    around(BUILDER, "create_fadd", _add, sign=1),
+    around(BUILDER, "create_fsub", _add, sign=-1),
+    around(BUILDER, "create_dot", _dot),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
 import triton.language as tl
@@ -38,6 +39,17 @@ class Patch:
 def replace(owner: Any, name: str, value: Any) -> Patch:
     """Return a patch that does not look at what it replaces."""
     return Patch(owner, name, lambda _: value)
+
+
+def around(owner: Any, name: str, function: Any, **fixed: Any) -> Patch:
+    """Return a patch by a function that is given what it replaces as `original`, and what is `fixed`, by keyword."""
+
+    def make(original: Any) -> Any:
+        made = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, function.__closure__)
+        made.__kwdefaults__ = {"original": original, **fixed}  # as quick as a closure
+        return made
+
+    return Patch(owner, name, make)
 
 
 def replace_in_language(functions: Mapping[str, Make]) -> Patch:
@@ -95,27 +107,23 @@ _scopes: dict[int, Any] = {}
 
 
 def _begin_launch(original: Callable[..., None]) -> Callable[..., None]:
-    def call(executor: Any, *args: Any, **kwargs: Any) -> None:
+    def call(executor: Any, *args: Any, **kwargs: Any) -> None:  # named as the kernel's parameters are
         _scopes.clear()
         original(executor, *args, **kwargs)
 
     return call
 
 
-def _patch_once(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what patches the language once a launch; Triton does at each call of a function, and restores nothing."""
-
-    def patch(function: Any) -> Any:
-        space = id(function.__globals__)
-        if space in _scopes:
-            return None
-        scope = original(function)
-        if _scopes and scope is not None:  # before Triton 3.7 there is none
-            next(iter(_scopes.values()))._changes.extend(scope._changes)
-        _scopes[space] = scope
-        return scope
-
-    return patch
+def _patch_once(function: Any, *, original: Any) -> Any:
+    """Patch the language once a launch; Triton does at each call of a function, and restores nothing."""
+    space = id(function.__globals__)
+    if space in _scopes:
+        return None
+    scope = original(function)
+    if _scopes and scope is not None:  # before Triton 3.7 there is none
+        next(iter(_scopes.values()))._changes.extend(scope._changes)
+    _scopes[space] = scope
+    return scope
 
 
 def remember_types(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -133,35 +141,27 @@ def remember_types(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return get_np_dtype
 
 
-def _let_tensors_be_indices(original: Any) -> Any:
+def _let_tensors_be_indices(tensor: Any, *rest: Any, original: Any) -> None:
     """Let a loop's bound be a tensor: Triton 3.6 converts a 1-element array to int, which NumPy 2.4 refuses."""
-
-    def patch(tensor: Any, *rest: Any) -> None:
-        original(tensor, *rest)
-        tensor.__index__ = lambda self: int(self.handle.data.item())
-
-    return patch
+    original(tensor, *rest)
+    tensor.__index__ = lambda self: int(self.handle.data.item())
 
 
 WORK_OF_A_VALUE = 4096
 """The elements that are computed in the time which the interpreter takes to begin an operation."""
 
 
-def _count_work(original: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return what counts each value that the interpreter makes, before it goes on as the original does."""
-
-    def count(handle: Any) -> None:
-        current_run().work += WORK_OF_A_VALUE + handle.data.size
-        original(handle)
-
-    return count
+def _count_work(handle: Any, *, original: Any) -> None:
+    """Count each value that the interpreter makes."""
+    current_run().work += WORK_OF_A_VALUE + handle.data.size
+    original(handle)
 
 
-WORK_PATCHES = (Patch(interpreter.TensorHandle, "__post_init__", _count_work),)
-INDEX_PATCHES = (Patch(INTERPRETER, "_patch_lang_tensor", _let_tensors_be_indices),)
+WORK_PATCHES = (around(interpreter.TensorHandle, "__post_init__", _count_work),)
+INDEX_PATCHES = (around(INTERPRETER, "_patch_lang_tensor", _let_tensors_be_indices),)
 SPEED_PATCHES = (
     Patch(INTERPRETER, "_patch_builtin", _remember_builtins),
-    Patch(INTERPRETER, "_patch_lang", _patch_once),
+    around(INTERPRETER, "_patch_lang", _patch_once),
     Patch(interpreter.GridExecutor, "__call__", _begin_launch),
     Patch(INTERPRETER, "_get_np_dtype", remember_types),
 )

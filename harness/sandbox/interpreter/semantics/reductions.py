@@ -21,7 +21,7 @@ import triton.language as tl
 from numpy.typing import NDArray
 from triton.runtime import interpreter
 
-from .patches import Patch
+from .patches import around
 from .run_state import current_run
 
 Arrays = list[NDArray[Any]]
@@ -138,29 +138,23 @@ def _with_axis_first(arrays: Arrays, axis: int | None) -> Arrays:
     return [array.reshape(-1) if axis is None else np.moveaxis(array, axis, 0) for array in arrays]
 
 
-def _reduce_as_compiled(original: Callable[..., Any]) -> Callable[..., Any]:
-    def reduce(self: Any, values: Any) -> Any:
-        arrays, dtypes = _describe(values)
-        turned = _with_axis_first(arrays, self.axis)
-        if not _is_power_of_two(len(turned[0])):
-            return original(self, values)
-        return _pack(self, reduce_in_order(turned, _OwnFunction(self, dtypes)), dtypes, arrays[0].ndim)
-
-    return reduce
+def _reduce_as_compiled(self: Any, values: Any, *, original: Any) -> Any:
+    arrays, dtypes = _describe(values)
+    turned = _with_axis_first(arrays, self.axis)
+    if not _is_power_of_two(len(turned[0])):
+        return original(self, values)
+    return _pack(self, reduce_in_order(turned, _OwnFunction(self, dtypes)), dtypes, arrays[0].ndim)
 
 
-def _sum_as_compiled(original: Callable[..., Any]) -> Callable[..., Any]:
-    def add_up(self: Any, values: Any) -> Any:
-        data = values.handle.data
-        if data.dtype.kind != "f" or isinstance(self.axis, tuple):
-            return original(self, values)
-        (turned,) = _with_axis_first([data], self.axis)
-        if not _is_power_of_two(len(turned)):
-            return original(self, values)
-        found = reduce_in_order([turned], lambda left, right: [left[0] + right[0]])
-        return _pack(self, found, [values.dtype], data.ndim)[0]
-
-    return add_up
+def _sum_as_compiled(self: Any, values: Any, *, original: Any) -> Any:
+    data = values.handle.data
+    if data.dtype.kind != "f" or isinstance(self.axis, tuple):
+        return original(self, values)
+    (turned,) = _with_axis_first([data], self.axis)
+    if not _is_power_of_two(len(turned)):
+        return original(self, values)
+    found = reduce_in_order([turned], lambda left, right: [left[0] + right[0]])
+    return _pack(self, found, [values.dtype], data.ndim)[0]
 
 
 def _find_extreme(is_better: Callable[[Any, Any], Any]) -> _Combine:
@@ -176,23 +170,22 @@ def _find_extreme(is_better: Callable[[Any, Any], Any]) -> _Combine:
 _GREATER, _LESS = _find_extreme(np.greater), _find_extreme(np.less)
 
 
-def _find_position_as_compiled(original: Callable[..., Any]) -> Callable[..., Any]:
-    def find(self: Any, values: Any, val_reduce_op: Any, idx_reduce_op: Any = None) -> Any:
-        first = values[0] if isinstance(values, tuple) else values
-        data: NDArray[Any] = first.handle.data
-        if idx_reduce_op is None or data.dtype.kind != "f" or not np.isnan(data).any():
-            return original(self, values, val_reduce_op, idx_reduce_op)
-        if isinstance(self.axis, tuple):
-            raise ValueError("a position among several axes")
-        (turned,) = _with_axis_first([data], self.axis)
-        if not _is_power_of_two(len(turned)):
-            return original(self, values, val_reduce_op, idx_reduce_op)
-        places = np.arange(len(turned), dtype=np.int32).reshape(-1, *(1,) * (turned.ndim - 1))
-        combine = _GREATER if idx_reduce_op is np.argmax else _LESS
-        found = reduce_in_order([turned, np.broadcast_to(places, turned.shape)], combine)
-        return tuple(_pack(self, found, [first.dtype, tl.int32], data.ndim))
-
-    return find
+def _find_position_as_compiled(
+    self: Any, values: Any, val_reduce_op: Any, idx_reduce_op: Any = None, *, original: Any
+) -> Any:
+    first = values[0] if isinstance(values, tuple) else values
+    data: NDArray[Any] = first.handle.data
+    if idx_reduce_op is None or data.dtype.kind != "f" or not np.isnan(data).any():
+        return original(self, values, val_reduce_op, idx_reduce_op)
+    if isinstance(self.axis, tuple):
+        raise ValueError("a position among several axes")
+    (turned,) = _with_axis_first([data], self.axis)
+    if not _is_power_of_two(len(turned)):
+        return original(self, values, val_reduce_op, idx_reduce_op)
+    places = np.arange(len(turned), dtype=np.int32).reshape(-1, *(1,) * (turned.ndim - 1))
+    combine = _GREATER if idx_reduce_op is np.argmax else _LESS
+    found = reduce_in_order([turned, np.broadcast_to(places, turned.shape)], combine)
+    return tuple(_pack(self, found, [first.dtype, tl.int32], data.ndim))
 
 
 def scan_in_order(arrays: Arrays, combine: _Combine) -> Arrays:
@@ -253,22 +246,19 @@ def _continue(own: Arrays, lasts: Arrays, before: Arrays | None, combine: _Combi
     return results
 
 
-def _scan_as_compiled(original: Callable[..., Any]) -> Callable[..., Any]:
-    def scan(self: Any, values: Any) -> Any:
-        arrays, dtypes = _describe(values)
-        turned = [np.moveaxis(array, self.axis, 0) for array in arrays]
-        if not _is_power_of_two(len(turned[0])):
-            return original(self, values)
-        found = scan_in_order(turned, _OwnFunction(self, dtypes))
-        back = [np.moveaxis(array, 0, self.axis) for array in found]
-        return [self.to_tensor(array, dtype) for array, dtype in zip(back, dtypes, strict=True)]
-
-    return scan
+def _scan_as_compiled(self: Any, values: Any, *, original: Any) -> Any:
+    arrays, dtypes = _describe(values)
+    turned = [np.moveaxis(array, self.axis, 0) for array in arrays]
+    if not _is_power_of_two(len(turned[0])):
+        return original(self, values)
+    found = scan_in_order(turned, _OwnFunction(self, dtypes))
+    back = [np.moveaxis(array, 0, self.axis) for array in found]
+    return [self.to_tensor(array, dtype) for array, dtype in zip(back, dtypes, strict=True)]
 
 
 PATCHES = (
-    Patch(interpreter.ReduceOps, "generic_reduce", _reduce_as_compiled),
-    Patch(interpreter.ReduceOps, "sum", _sum_as_compiled),
-    Patch(interpreter.ReduceOps, "min_max", _find_position_as_compiled),
-    Patch(interpreter.ScanOps, "generic_scan", _scan_as_compiled),
+    around(interpreter.ReduceOps, "generic_reduce", _reduce_as_compiled),
+    around(interpreter.ReduceOps, "sum", _sum_as_compiled),
+    around(interpreter.ReduceOps, "min_max", _find_position_as_compiled),
+    around(interpreter.ScanOps, "generic_scan", _scan_as_compiled),
 )

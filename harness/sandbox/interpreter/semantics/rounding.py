@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from triton.runtime import interpreter
 
 from ...kernel_source import NotKernelLanguage
-from .patches import BUILDER, INTERPRETER, Patch, replace
+from .patches import BUILDER, INTERPRETER, around, replace
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -66,78 +66,54 @@ def _narrowed(value: Any) -> Any:
     return interpreter.TensorHandle(narrow(value.data), tl.bfloat16)
 
 
-def _widened_operation(original: Any) -> Any:
-    def operate(self: Any, *arguments: Any) -> Any:
-        *handles, operation = arguments
-        if operation is np.where or not any(_is_bfloat16(handle) for handle in handles):
-            return original(self, *arguments)
-        output = operation(*(_widened(handle).data for handle in handles))
-        if output.dtype == np.bool_:
-            return interpreter.TensorHandle(output, tl.int1)
-        return interpreter.TensorHandle(narrow(output), tl.bfloat16)
-
-    return operate
+def _operate_wide(self: Any, *arguments: Any, original: Any) -> Any:
+    *handles, operation = arguments
+    if operation is np.where or not any(_is_bfloat16(handle) for handle in handles):
+        return original(self, *arguments)
+    output = operation(*(_widened(handle).data for handle in handles))
+    if output.dtype == np.bool_:
+        return interpreter.TensorHandle(output, tl.int1)
+    return interpreter.TensorHandle(narrow(output), tl.bfloat16)
 
 
-def _widened_result(original: Any) -> Any:
-    def operate(self: Any, *arguments: Any) -> Any:
-        if not any(_is_bfloat16(argument) for argument in arguments):
-            return original(self, *arguments)
-        result = original(self, *map(_widened, arguments))
-        third = arguments[2] if len(arguments) > 2 else arguments[0]  # the addend gives the type of a * b + c
-        return _narrowed(result) if _is_bfloat16(third) else result
-
-    return operate
+def _round_result(self: Any, *arguments: Any, original: Any) -> Any:
+    if not any(_is_bfloat16(argument) for argument in arguments):
+        return original(self, *arguments)
+    result = original(self, *map(_widened, arguments))
+    third = arguments[2] if len(arguments) > 2 else arguments[0]  # the addend gives the type of a * b + c
+    return _narrowed(result) if _is_bfloat16(third) else result
 
 
-def _widened_cast(original: Any) -> Any:
-    def cast(self: Any, source: Any, target: Any, *rest: Any) -> Any:
-        to, out = source.dtype.scalar, target.scalar
-        if tl.bfloat16 not in (to, out) or to == out or to.is_fp8() or out.is_fp8():
-            return original(self, source, target, *rest)
-        values = _widened(source).data
-        if out == tl.bfloat16:
-            return interpreter.TensorHandle(narrow(values), out)
-        return interpreter.TensorHandle(values.astype(interpreter._get_np_dtype(target)), out)
-
-    return cast
+def _cast(self: Any, source: Any, target: Any, *, original: Any) -> Any:
+    to, out = source.dtype.scalar, target.scalar
+    if tl.bfloat16 not in (to, out) or to == out or to.is_fp8() or out.is_fp8():
+        return original(self, source, target)
+    values = _widened(source).data
+    if out == tl.bfloat16:
+        return interpreter.TensorHandle(narrow(values), out)
+    return interpreter.TensorHandle(values.astype(interpreter._get_np_dtype(target)), out)
 
 
-def _widened_reduction(original: Any) -> Any:
-    def apply(self: Any, values: Any) -> Any:
-        inputs = values if isinstance(values, tuple) else (values,)
-        narrow_ones = [_is_bfloat16(value.handle) for value in inputs]
-        if not any(narrow_ones):
-            return original(self, values)
-        wide = tuple(
-            _tensor(_widened(value.handle), tl.float32) if is_narrow else value
-            for value, is_narrow in zip(inputs, narrow_ones, strict=True)
-        )
-        results = original(self, wide)
-        back = tuple(
-            _tensor(_narrowed(result.handle), tl.bfloat16) if is_narrow and result.dtype == tl.float32 else result
-            for result, is_narrow in zip(results, narrow_ones, strict=False)
-        )
-        return (back + tuple(results[len(back) :])) if isinstance(values, tuple) else back[0]
-
-    return apply
+def _reduce_wide(self: Any, values: Any, *, original: Any) -> Any:
+    inputs = values if isinstance(values, tuple) else (values,)
+    narrow_ones = [_is_bfloat16(value.handle) for value in inputs]
+    if not any(narrow_ones):
+        return original(self, values)
+    wide = tuple(
+        _tensor(_widened(value.handle), tl.float32) if is_narrow else value
+        for value, is_narrow in zip(inputs, narrow_ones, strict=True)
+    )
+    results = original(self, wide)
+    back = tuple(
+        _tensor(_narrowed(result.handle), tl.bfloat16) if is_narrow and result.dtype == tl.float32 else result
+        for result, is_narrow in zip(results, narrow_ones, strict=False)
+    )
+    return (back + tuple(results[len(back) :])) if isinstance(values, tuple) else back[0]
 
 
 def _tensor(handle: Any, dtype: Any) -> Any:
     shape = list(handle.data.shape)
     return tl.core.tensor(handle, tl.block_type(dtype, shape) if shape and shape != [1] else dtype)
-
-
-BFLOAT16_PATCHES = (
-    *(Patch(BUILDER, name, _widened_operation) for name in ("binary_op", "ternary_op")),
-    *(
-        Patch(BUILDER, name, _widened_result)
-        for name in ("create_erf", "create_rsqrt", "create_fma", "create_dot", "unary_op")
-    ),
-    *(Patch(BUILDER, name, _widened_cast) for name in ("cast_impl", "create_fp_to_fp")),
-    replace(BUILDER, "get_bf16", _make_bfloat16),
-    Patch(interpreter.ReduceScanOpInterface, "apply", _widened_reduction),
-)
 
 
 def fuse(left: Array, right: Array, addend: Array) -> Array:
@@ -282,51 +258,43 @@ def _convert(self: Any, source: Any, target: Any, rounding: Any) -> Any:
     raise NotKernelLanguage(f"the interpreter has no conversion of {to.name} to {out.name}{how}; go by way of float32")
 
 
-def _truncate_double(original: Any) -> Any:
-    def convert(self: Any, source: Any, target: Any) -> Any:
-        if source.data.dtype != np.float64 or target.scalar != tl.bfloat16:
-            return original(self, source, target)
-        return interpreter.TensorHandle(narrow(narrow_to_odd(source.data)), tl.bfloat16)
-
-    return convert
+def _truncate_double(self: Any, source: Any, target: Any, *, original: Any) -> Any:
+    if source.data.dtype != np.float64 or target.scalar != tl.bfloat16:
+        return original(self, source, target)
+    return interpreter.TensorHandle(narrow(narrow_to_odd(source.data)), tl.bfloat16)
 
 
-def _decode_operand(original: Any) -> Any:
-    def convert(data: Any, to: Any, out: Any, rounding: Any) -> Any:
-        if to.scalar.name not in _EIGHT_BITS or out != tl.float16:
-            return original(data, to, out, rounding)
-        return decode(data, to.scalar.name).astype(np.float16)
-
-    return convert
+def _decode_operand(data: Any, to: Any, out: Any, rounding: Any, *, original: Any) -> Any:
+    if to.scalar.name not in _EIGHT_BITS or out != tl.float16:
+        return original(data, to, out, rounding)
+    return decode(data, to.scalar.name).astype(np.float16)
 
 
-def _round_to_integers(original: Any) -> Any:
-    def convert(self: Any, source: Any, target: Any) -> Any:
-        if source.data.dtype.kind != "f":
-            return original(self, source, target)
-        kind = np.dtype(interpreter._get_np_dtype(target.scalar))
-        return interpreter.TensorHandle(to_integers(source.data, kind), target.scalar)
-
-    return convert
+def _round_to_integers(self: Any, source: Any, target: Any, *, original: Any) -> Any:
+    if source.data.dtype.kind != "f":
+        return original(self, source, target)
+    kind = np.dtype(interpreter._get_np_dtype(target.scalar))
+    return interpreter.TensorHandle(to_integers(source.data, kind), target.scalar)
 
 
-def _round_once(original: Any) -> Any:
-    def create(self: Any, left: Any, right: Any, addend: Any) -> Any:
-        if addend.dtype.scalar == tl.bfloat16:
-            total = fuse_to_odd(widen(left.data), widen(right.data), widen(addend.data))
-            return interpreter.TensorHandle(narrow(narrow_to_odd(total)), tl.bfloat16)
-        if addend.data.dtype.kind != "f":
-            return original(self, left, right, addend)
-        return interpreter.TensorHandle(fuse(left.data, right.data, addend.data), addend.dtype.scalar)
-
-    return create
+def _round_once(self: Any, left: Any, right: Any, addend: Any, *, original: Any) -> Any:
+    if addend.dtype.scalar == tl.bfloat16:
+        total = fuse_to_odd(widen(left.data), widen(right.data), widen(addend.data))
+        return interpreter.TensorHandle(narrow(narrow_to_odd(total)), tl.bfloat16)
+    if addend.data.dtype.kind != "f":
+        return original(self, left, right, addend)
+    return interpreter.TensorHandle(fuse(left.data, right.data, addend.data), addend.dtype.scalar)
 
 
 PATCHES = (
+    *(around(BUILDER, name, _operate_wide) for name in ("binary_op", "ternary_op")),
+    *(around(BUILDER, name, _round_result) for name in ("create_erf", "create_rsqrt", "create_dot", "unary_op")),
+    around(BUILDER, "cast_impl", _cast),
+    replace(BUILDER, "get_bf16", _make_bfloat16),
+    around(interpreter.ReduceScanOpInterface, "apply", _reduce_wide),
     replace(BUILDER, "create_fp_to_fp", _convert),
-    Patch(BUILDER, "create_fp_trunc", _truncate_double),
-    Patch(INTERPRETER, "_convert_float", _decode_operand),
-    Patch(BUILDER, "create_fp_to_si", _round_to_integers),
-    Patch(BUILDER, "create_fp_to_ui", _round_to_integers),
-    Patch(BUILDER, "create_fma", _round_once),
+    around(BUILDER, "create_fp_trunc", _truncate_double),
+    around(INTERPRETER, "_convert_float", _decode_operand),
+    *(around(BUILDER, name, _round_to_integers) for name in ("create_fp_to_si", "create_fp_to_ui")),
+    around(BUILDER, "create_fma", _round_once),
 )

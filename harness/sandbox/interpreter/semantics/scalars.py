@@ -14,7 +14,6 @@ are in Python. They become tensors, of 32 bits or what else holds them, where th
 
 from __future__ import annotations
 
-import builtins
 import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -84,23 +83,14 @@ def decided_by(condition: Any, were_tensors: list[bool]) -> Any:
     return condition
 
 
-def _fold(plain: Callable[..., Any], name: str, values: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def fold(plain: Callable[..., Any], name: str, *values: Any, **options: Any) -> Any:
+    """Return the `max` or `min` of a compiled kernel: `plain` of numbers, the function of this name of tensors."""
     if not any(isinstance(value, tl.tensor) for value in values):
         return plain(*map(unwrapped, values), **options)
     result, *others = values
     for other in others:
         result = getattr(tl, name)(result, other, **options)
     return result
-
-
-def largest(*values: Any, **options: Any) -> Any:
-    """Return the `max` of a compiled kernel."""
-    return _fold(builtins.max, "maximum", values, options)
-
-
-def smallest(*values: Any, **options: Any) -> Any:
-    """Return the `min` of a compiled kernel."""
-    return _fold(builtins.min, "minimum", values, options)
 
 
 def _followed(loop: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
