@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import polars
 import pytest
 from tritonrl.core.config import merge
 from tritonrl.core.recipe.extensions import NAMED_GRIDS
@@ -106,6 +107,29 @@ def test_the_controls_say_what_the_finding_says(controls: Analysis) -> None:
     start = found["sft"]
     assert None not in (start.value, start.low, start.high)
     assert _points(Estimate(count=start.count, value=-start.value, low=-start.high, high=-start.low)) in text
+
+
+@committed
+def test_the_readme_shows_what_the_field_exams_say() -> None:
+    """Each figure of the README's table of problems written by others is that of the tables."""
+    folder = ROOT / "results" / "field"
+    levels = [1, 2, 3]
+    expected: dict[str, list[str]] = {}
+    held_out = polars.read_parquet(folder / "held-out.parquet")
+    for row, suite in (("`field:heldout`", "field:heldout"), ("`dialects:heldout`", "dialects:heldout")):
+        found = [held_out.filter(suite=suite, level=level)["correct"] for level in levels]
+        assert all(len(one) == 200 for one in found)
+        expected[row] = [f"{100 * (one.sum() / 200):.1f}%" for one in found]
+    problems = polars.read_parquet(folder / "problems" / "evaluation.parquet")
+    by_task = problems.group_by("level", "task").agg(polars.len(), polars.col("correct").sum())
+    assert set(by_task["len"]) == {10}
+    one = [by_task.filter(level=level)["correct"] for level in levels]
+    expected["pass@1"] = [f"{100 * each.sum() / (10 * len(each)):.0f}%" for each in one]
+    expected["pass@10"] = [f"{100 * (each > 0).sum() / len(each):.0f}%" for each in one]
+    table = (ROOT / "README.md").read_text().partition("| right, by level |")[2].partition("\n\n")[0].splitlines()
+    for row, figures in expected.items():
+        line = next(line for line in table if row in line and "itself" not in line)
+        assert [cell.strip() for cell in line.split("|")[3:6]] == figures
 
 
 def _points(difference: Estimate) -> str:
