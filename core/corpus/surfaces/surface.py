@@ -262,7 +262,8 @@ def _write_forward(forward: str, program: Program, renamed: Renamed) -> str:
     return _name_numbers(forward, program)
 
 
-_NUMBER = re.compile(r"(?<==)-?\d+(?:\.\d*)?(?:e-?\d+)?(?=[,)])")
+_NUMBER = re.compile(r"(?<==)-?\d+(?:\.\d+(?:e-?\d+)?|e-?\d+)(?=[,)])")
+"""A fractional number that a keyword gives: whole ones are dimensions and blocks."""
 
 
 def _name_numbers(forward: str, program: Program) -> str:
@@ -274,12 +275,15 @@ def _name_numbers(forward: str, program: Program) -> str:
     for number, reader in read_numbers(program):
         readers.setdefault(number, []).append(reader)
     counts = Counter(float(found) for found in _NUMBER.findall(forward))
+    # of several numbers that are equal each stands for itself, as long as none is missing
+    known = {
+        number: found[:1] * counts[number] if len(set(found)) == 1 else found
+        for number, found in readers.items()
+        if len(set(found)) == 1 or len(found) == counts[number]
+    }
 
     def change(match: re.Match[str]) -> str:
-        known = readers.get(float(match[0]), [])
-        if len(set(known)) == 1:
-            return known[0]
-        # of several numbers that are equal each stands for itself, as long as none is missing
-        return known.pop(0) if known and len(known) == counts[float(match[0])] else match[0]
+        found = known.get(float(match[0]))
+        return found.pop(0) if found else match[0]
 
     return _NUMBER.sub(change, forward)
