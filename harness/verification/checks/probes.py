@@ -121,12 +121,12 @@ def gather_second_call(
 def gather_interpreted(
     candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec
 ) -> RunsReport | None:
-    """Interpret what a GPU accepts, at the sizes that can be interpreted whole, if a second opinion is wanted.
+    """Interpret what a GPU accepts, at the sizes that can be interpreted whole.
 
     A GPU shows values only. It does not say that a kernel read what nobody wrote, that it left its tensors and came to
     no harm, that it asked for the time, or that another GPU may leave something else to chance. The interpreter does.
     """
-    if context.cuda is None or not context.cross_checks:
+    if context.cuda is None:
         return None
     return RunsReport(runs=tuple(_interpret(candidate, task, evolve(context, cuda=None))))
 
@@ -183,7 +183,8 @@ def probe_checks(
     """Attach the reports of the checks that `spec` asks for, up to the first that objects."""
     for check in checks_of(spec, checks):
         probe = probes.get(check.name)
-        if probe is None:
+        # what the store has interpreted for a verifier that asks for it is none of one that does not
+        if probe is None or (probe is gather_interpreted and not context.cross_checks):
             continue
         gather = partial(probe, candidate, task, context, spec)
         # a shared report hangs on what the verifier wants of it, and its probe stores the parts
