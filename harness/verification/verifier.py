@@ -175,7 +175,12 @@ class Verifier:
             is_timed = self.gpu_context is not None and config.timing == "measured"
             oracle = Oracle(config.seed, kept_bytes or MAX_CACHED_BYTES)
             self.context = VerifierContext(
-                sandbox=sandbox, oracle=oracle, store=store, is_timed_elsewhere=is_timed, budget=self.budget
+                sandbox=sandbox,
+                oracle=oracle,
+                store=store,
+                is_timed_elsewhere=is_timed,
+                cross_checks=config.cross_check_interpreter,
+                budget=self.budget,
             )
         self.backend = self.context.backend
         self._numbers = itertools.count(1)
