@@ -141,7 +141,7 @@ def _find_mutation(plan: LaunchPlan) -> Failure | None:
         for view in targets:
             buffer = plan.buffers[view.buffer]
             if buffer.kind in (BufferKind.INPUT, BufferKind.PARAMETER):
-                return Failure(outcome=Outcome.INPUT_MUTATED, message=f"{buffer.kind} {buffer.name}")
+                return Failure(outcome=Outcome.INPUT_MUTATED, message=buffer.title)
     return None
 
 

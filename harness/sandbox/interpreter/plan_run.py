@@ -9,11 +9,12 @@ hint at those that are worth running.
 from __future__ import annotations
 
 import math
+import traceback
 from typing import Any
 
 import torch
 import triton.language as tl
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ....core.candidate import Failure, Variant
 from ....core.outcome import Outcome
@@ -33,11 +34,11 @@ from ....core.plan import (
     plain_value,
 )
 from ....core.run import LaunchSample, RunRequest, RunResult, Sample
-from ..candidate_module import describe
+from ..candidate_module import MODULE_NAME, describe
 from ..kernel_source import NotKernelLanguage
 from ..recording.aten_steps import run_operator
 from ..recording.compiled_kernel import differ, run_ahead
-from .buffers import Storage, StrayAccess, StrayView, bytes_of, place
+from .buffers import MisalignedAccess, Storage, StrayAccess, StrayView, bytes_of, place
 from .coverage import WriteCoverage, run_sample, start_coverage
 from .hints import checking_hints
 from .interleaving import run_interleaved
@@ -76,9 +77,22 @@ def _find_failure(error: BaseException) -> Failure:
         return Failure(outcome=Outcome.UNSUPPORTED, message=str(refused))
     if race := find_cause(error, DataRace):
         return Failure(outcome=Outcome.RUN_FAILED, message=str(race))
-    if find_cause(error, StrayAccess):
-        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=str(StrayAccess()))
-    return describe(error, Outcome.RUN_FAILED)
+    if stray := find_cause(error, StrayAccess):
+        return Failure(outcome=Outcome.OUT_OF_BOUNDS, message=f"{_find_place(stray)} {stray}")
+    if misaligned := find_cause(error, MisalignedAccess):
+        return Failure(outcome=Outcome.RUN_FAILED, message=f"{_find_place(misaligned)} {misaligned}")
+    failure = describe(error, Outcome.RUN_FAILED)
+    lacking = find_cause(error, AttributeError)
+    if lacking is not None and isinstance(lacking.obj, int):
+        return evolve(failure, message=f"{failure.message}; Triton compiles an argument of 1 in, as a Python number")
+    return failure
+
+
+def _find_place(error: BaseException) -> str:
+    """Return the function of the source that an exception comes from, and its line there."""
+    codes = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [f"{code.co_name}, line {line}," for code, line in codes if code.co_filename == f"{MODULE_NAME}.py"]
+    return places[-1] if places else "a kernel"
 
 
 def _execute(request: RunRequest, kernels: KernelModule) -> RunResult:
