@@ -80,6 +80,7 @@ def _record_later(
 ) -> list[Recording]:
     is_compiled = context.cuda is not None
     requests = [record_request(task, context.oracle, each.profile, each.dtype, is_compiled) for each in together]
+    requests[0] = evolve(requests[0], is_built_twice=True)
     recordings = _record_together(candidate, context, requests)
     if is_compiled and len(requests) > 1 and all(_is_out_of_time(recording.failure) for recording in recordings):
         # the compilation of one may have used up the time of all

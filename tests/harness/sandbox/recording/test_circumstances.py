@@ -93,6 +93,28 @@ def test_a_model_that_caches_what_no_call_changes_is_recorded(sandbox: Sandbox) 
     assert not _is_refused(sandbox, _instead(line, "False"))
 
 
+SHARED = {
+    "weights": ("self.scale = nn.Parameter(torch.ones(()))", "KEPT.setdefault('scale', self.scale)", True),
+    "a workspace": ("pass", "KEPT['work'] if KEPT else KEPT.setdefault('work', x.new_empty(()))", False),
+    "a choice": ("KEPT[id(self)] = self", "KEPT.setdefault(x.shape, x.stride()) and y", False),
+    "its own weights": ("self.scale = nn.Parameter(torch.ones(()))", "KEPT.setdefault(id(self), self.scale)", False),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_second_model_does_the_same(sandbox: Sandbox, name: str) -> None:
+    """What its process keeps may be a cache, and no weights of the first one."""
+    made, used, is_refused = SHARED[name]
+    source = _instead(f"double_kernel[(1,)]({used}, y, 0, 2.0, BLOCK=128)", "False")
+    source += f"\n    def __init__(self):\n        super().__init__()\n        {made}\n"
+    asked = evolve(request((7, 11)), is_built_twice=True)
+    assert only(sandbox.record(source, [evolve(asked, is_built_twice=False)])).failure is None
+    failure = only(sandbox.record(source, [asked])).failure
+    assert (failure is not None) is is_refused, failure
+    if failure is not None:
+        assert "in a second model" in failure.message
+
+
 def test_every_circumstance_is_met() -> None:
     """Whatever is drawn, each is met in some pass, and gradients in the first."""
     table = tuple(
