@@ -310,6 +310,13 @@ VARIANTS: tuple[VariantRow, ...] = (
         # left out of long rows alone, where a formula may be one for small values
         changes={"stream": "beyond", "integers": "large", "row_scale": 3.0, "stable_scale": 30.0},
     ),
+    # what is done only where a block is filled, or not where nothing is left over; sizes that are equal
+    VariantRow(
+        variant=Variant.WHOLE_BLOCKS,
+        group="sampled",
+        profile=Profile.WHOLE_BLOCKS,
+        changes={"stream": "whole_blocks"},
+    ),
     VariantRow(variant=Variant.SECOND_CALL, group="single"),
     VariantRow(variant=Variant.TIMED, group="single", changes={"stream": "timed"}),
 )

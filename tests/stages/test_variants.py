@@ -72,7 +72,7 @@ def test_equal_zeros_have_either_sign_and_each_comes_first(shape: tuple[int, ...
         assert {*np.signbit(tied[0, -2:]).flat} == {True, False}
 
 
-def test_four_variants_alone_change_sizes() -> None:
+def test_some_variants_alone_change_sizes() -> None:
     """Larger dimensions, remainders and drawn sizes are sizes of their own; the others use what they are given."""
     own = {Variant(profile.value): profile for profile in Profile if profile not in GIVEN}
     own |= dict.fromkeys((Variant.SPREAD_30, Variant.SPREAD_90), Profile.SMALL)  # whose elements are judged one by one

@@ -100,6 +100,29 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
     return ()
 
 
+def find_whole_blocks(task: Task, movable: Constants) -> Constants:
+    """Powers of two that hold the declared sizes, larger ones cut to one that is quick; none where they are declared.
+
+    All other sizes are uneven, so that what is wrong of whole blocks alone, or of equal sizes, would show nowhere.
+    """
+    declared = read_sizes(task.source)
+    powers = {
+        name: 1 << (declared[name] - 1).bit_length() for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE
+    }
+    most = max(powers.values(), default=0)
+    while most >= _LEAST_SIZE:
+        proposal = {name: min(power, most) for name, power in powers.items()}
+        most //= 2
+        try:
+            num_bytes, num_flops = measure(with_declared(task, tuple(proposal.items())))
+        except TaskError:
+            continue
+        if num_bytes <= _FREE_BYTES and num_flops <= _FREE_FLOPS and runs_with(task, tuple(proposal.items())):
+            is_declared = all(declared[name] == size for name, size in proposal.items())
+            return () if is_declared else tuple(proposal.items())
+    return ()
+
+
 def _find_ways(task: Task, movable: Constants) -> dict[str, tuple[int, int]]:
     """Return the largest size that is run whole, and the declared one, of constants that have room between."""
     declared, larger = read_sizes(task.source), dict(task.larger)

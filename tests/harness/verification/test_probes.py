@@ -27,7 +27,7 @@ from tritonrl.stages.variants import TRAINING_VARIANTS, describe
 from ...conftest import SharedSandboxes
 from ..kernels import ADD, LINEAR, NORM, POINTWISE, add, linear, norm, pointwise
 
-LATER = (Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
+LATER = (Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS)
 
 
 @pytest.fixture(scope="module")
