@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tritonrl.core.task import Constants, Task
+from attrs import evolve
+from tritonrl.core.task import Constants, Profile, Task
 from tritonrl.core.text.named_sizes import name_sizes, read_constants
 from tritonrl.harness.reference.sizes.declared_sizes import (
+    accepted_remainders,
     find_between,
     find_beyond,
     find_whole_blocks,
@@ -175,6 +177,26 @@ def get_inputs():
 """)
     found = dict(find_whole_blocks(task, tuple(declared.items())))
     assert tuple({**declared, **found}.values() if found else ()) == wanted
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(24, 33), (64, 65), (512, 513), (600, None), (12, None)])
+def test_a_small_constant_passes_the_block_that_holds_it(size: int, wanted: int | None) -> None:
+    """Beyond the declared sizes another constant is the one that moves so far."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return x.cumsum(dim=-1)
+
+length = 70000
+width = {size}
+
+def get_inputs():
+    return [torch.rand(length, width)]
+{INIT}[]
+""")
+    task = evolve(task, tiny=(), small=(("length", 9), ("width", 11)), larger=())
+    found = dict(accepted_remainders(task))
+    assert found["width"] == (wanted or dict(task.constants(Profile.REMAINDER))["width"])
+    assert found["length"] < declared["length"]
 
 
 def test_tiny_result_has_more_than_one_place() -> None:
