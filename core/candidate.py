@@ -71,6 +71,7 @@ class Variant(StrEnum):
     BEYOND = "beyond"
     SECOND_CALL = "second_call"
     TIMED = "timed"
+    WHOLE_BLOCKS = "whole_blocks"
 
 
 @frozen

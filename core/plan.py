@@ -40,6 +40,12 @@ class Buffer:
     blob: str | None = None
     """SHA-256 of the initial values' raw bytes (constants, and parameters that the reference does not name)."""
 
+    @property
+    def title(self) -> str:
+        """Return what a person reads."""
+        kind = "parameter or registered buffer" if self.kind is BufferKind.PARAMETER else self.kind
+        return f"{kind} {self.name}".strip()
+
 
 @frozen(kw_only=True)
 class View:

@@ -67,11 +67,13 @@ class Profile(StrEnum):
     """Drawn between `LARGER` and the declared sizes: a hidden variant's, which the judge's seed decides."""
     BEYOND = "beyond"
     """Beyond the declared sizes and no multiple of anything: a hidden variant's, found by trying the reference."""
+    WHOLE_BLOCKS = "whole_blocks"
+    """Powers of two up to those that hold the declared sizes: a hidden variant's, found by trying the reference."""
 
     @property
     def is_large(self) -> bool:
         """Whether sizes are of the order of the declared ones: plans leave the reference's parameters to the judge."""
-        return self in (Profile.DECLARED, Profile.BETWEEN, Profile.BEYOND)
+        return self in (Profile.DECLARED, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS)
 
 
 @frozen(kw_only=True)
@@ -109,8 +111,8 @@ class Task:
                 return self.larger
             case Profile.REMAINDER:
                 return self._remainders()
-            case Profile.BETWEEN | Profile.BEYOND:
-                raise ValueError(f"sizes {profile} the declared ones are for the oracle to find")
+            case Profile.BETWEEN | Profile.BEYOND | Profile.WHOLE_BLOCKS:
+                raise ValueError(f"sizes of the profile {profile} are for the oracle to find")
 
     def _remainders(self) -> Constants:
         """For each constant that `small` rewrites, the next size that is one more than whole blocks of a power of two.

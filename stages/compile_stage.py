@@ -165,7 +165,8 @@ def find_unseen_operator(report: CompileReport) -> Failure | None:
     ]
     declared: Counter[str] = sum((count for profile, count in counts if profile is Profile.DECLARED), Counter())
     for profile, count in counts:
-        if profile not in (Profile.DECLARED, Profile.BETWEEN):  # of both only samples are run
+        # of these only samples are run
+        if profile not in (Profile.DECLARED, Profile.BETWEEN, Profile.WHOLE_BLOCKS):
             declared -= count
     if not declared:
         return None

@@ -115,8 +115,7 @@ def find_trespass(plan: LaunchPlan, out_of_bounds: Sequence[int], mutated: Seque
 
 
 def _name_buffers(plan: LaunchPlan, indices: Sequence[int]) -> str:
-    known = [plan.buffers[index] for index in indices if 0 <= index < len(plan.buffers)]
-    return ", ".join(f"{buffer.kind} {buffer.name}".strip() for buffer in known)
+    return ", ".join(plan.buffers[index].title for index in indices if 0 <= index < len(plan.buffers))
 
 
 def judge_run(report: RunReport) -> Failure | None:

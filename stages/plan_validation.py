@@ -127,7 +127,7 @@ def _find_mutation(plan: LaunchPlan) -> Failure | None:
         for view in _targets(plan, step):
             buffer = plan.buffers[view.buffer]
             if buffer.kind in (BufferKind.INPUT, BufferKind.PARAMETER):
-                return Failure(Outcome.INPUT_MUTATED, f"{buffer.kind} {buffer.name}")
+                return Failure(Outcome.INPUT_MUTATED, buffer.title)
     return None
 
 

@@ -216,17 +216,22 @@ def repeat(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:
-    """Return values on a few levels, the first slice of the first dimension and the last of the second all zeros.
+    """Return values on a few levels; the first slices of the first dimension and the last of the second are all zeros.
 
-    Other zeros have either sign: they are equal, and only their bits differ.
+    Zeros have either sign, in turn there: they are equal, and only their bits differ.
     """
     tied = np.rint(values / step) * step
     if tied.ndim > 1:
-        if tied.shape[0] > 1:
-            tied[0] = 0.0
-        if tied.shape[1] > 1:
-            tied[:, -1] = 0.0
+        num_first, num_last = (min(2, size - 1) for size in tied.shape[:2])
+        first, last = tied[:num_first], tied[:, tied.shape[1] - num_last :]
+        first[...] = _alternating_zeros(first.shape)
+        last[...] = _alternating_zeros(last.shape)
     return tied
+
+
+def _alternating_zeros(shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return zeros of which neighbours along each axis have other signs, the first one's negative."""
+    return np.asarray(np.copysign(0.0, sum(np.indices(shape, sparse=True)) % 2 - 0.5))
 
 
 def round_values(values: NDArray[np.float64], dtype: str) -> NDArray[np.float64]:

@@ -14,13 +14,14 @@ where something vouches for them. Where the reference itself, in the task's own 
 such values, ties and zeros are fair; values that differ in their last digits alone are fair where they are only
 compared (many a right kernel takes a variance as a difference of two squares, and loses those digits). Where the result
 of a multiple of the inputs is that multiple (a relu, a product of matrices), so are large and faint values: nothing in
-such a formula leaves the range that its result has not left. For faint ones it must be so down there too: a norm's
-epsilon, which ordinary values do not show, leaves the next function arguments near zero, where a right formula may lose
-its digits (the tanh as 2 sigmoid(2x) - 1). Elsewhere large values need a reason in the plan: that it narrows what the
-task computes in float32. Where no power of a factor of the inputs comes out, large values are fair if the reference
-stays exact in its own dtype; so they are in a float16 that it stays exact in. And widely spread values are for
-references that begin with an operator that PyTorch defines to be right whatever the magnitudes. Whatever a row says, no
-hidden values judge where the reference itself fails on them and not on the task's own (`judge_run.is_sound`).
+such a formula leaves the range that its result has not left. Large ones are where positions of extremes are asked for.
+For faint ones it must be so down there too: a norm's epsilon, which ordinary values do not show, leaves the next
+function arguments near zero, where a right formula may lose its digits (the tanh as 2 sigmoid(2x) - 1). Elsewhere large
+values need a reason in the plan: that it narrows what the task computes in float32. Where no power of a factor of the
+inputs comes out, large values are fair if the reference stays exact in its own dtype; so they are in a float16 that it
+stays exact in. And widely spread values are for references that begin with an operator that PyTorch defines to be right
+whatever the magnitudes. Whatever a row says, no hidden values judge where the reference itself fails on them and not on
+the task's own (`judge_run.is_sound`).
 """
 
 from __future__ import annotations
@@ -148,7 +149,8 @@ def _is_massive_fair(facts: Facts) -> bool:
 
 
 def _is_any_scale_fair(facts: Facts) -> bool:
-    return facts.traits.squares_nothing and facts.degree == 1 == facts.own_degree and facts.is_exact
+    is_scaled = facts.traits.orders_inputs or facts.degree == 1 == facts.own_degree
+    return facts.traits.squares_nothing and is_scaled and facts.is_exact
 
 
 VARIANTS: tuple[VariantRow, ...] = (
@@ -276,6 +278,13 @@ VARIANTS: tuple[VariantRow, ...] = (
         # sums in few bits wrap where there is most to add up; a maximum, or terms that are much only together, may be
         # left out of long rows alone, where a formula may be one for small values
         changes={"stream": "beyond", "integers": "large", "row_scale": 3.0, "stable_scale": 30.0},
+    ),
+    # what is done only where a block is filled, or not where nothing is left over; sizes that are equal
+    VariantRow(
+        variant=Variant.WHOLE_BLOCKS,
+        group="sampled",
+        profile=Profile.WHOLE_BLOCKS,
+        changes={"stream": "whole_blocks"},
     ),
     VariantRow(variant=Variant.SECOND_CALL, group="single"),
     VariantRow(variant=Variant.TIMED, group="single", changes={"stream": "timed"}),

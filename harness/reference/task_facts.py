@@ -30,6 +30,7 @@ from .sizes.declared_sizes import (
     find_between,
     find_beyond,
     find_inner_axes,
+    find_whole_blocks,
     is_quick,
     is_within_reach,
     measure,
@@ -180,6 +181,11 @@ class TaskFacts:
         return find_between(task, self.remainder(task), derive(self.seed, fingerprint(task), "between"))
 
     @keep()
+    def whole_blocks(self, task: Task) -> Constants:
+        """The sizes of the variant "whole_blocks" that the reference accepts; empty where there are none."""
+        return find_whole_blocks(task, self.remainder(task))
+
+    @keep()
     def batch_of_one(self, task: Task) -> Constants:
         """The size of the variant "numbers" that is one: where there are no numbers, as few rows would show them less.
 
@@ -228,6 +234,8 @@ class TaskFacts:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
         if profile is Profile.BEYOND:
             return with_declared(task, self.beyond(task)), Profile.DECLARED
+        if profile is Profile.WHOLE_BLOCKS:
+            return with_declared(task, self.whole_blocks(task)), Profile.DECLARED
         if profile is Profile.BETWEEN:
             sizes = self.between(task)
             return (with_declared(task, sizes), Profile.DECLARED) if sizes else (task, Profile.SMALL)

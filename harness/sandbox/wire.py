@@ -42,7 +42,8 @@ class RecordRequest:
     position that `choice` has for it, tuners in the order of their first use. With `measured` the first pass is
     recorded as a process's first call, in which tuners measure: besides what they choose, they launch what they have
     at these positions (`autotuning`). `is_same_in_evaluation`: the mode of training or evaluation must not matter.
-    Where a `decisive` one fails, the requests after it are left out of the answer.
+    `is_built_twice`: a second model of the process must do the same. Where a `decisive` one fails, the requests after
+    it are left out of the answer.
     """
 
     profile: Profile
@@ -56,6 +57,7 @@ class RecordRequest:
     choice: tuple[int, ...] = ()
     measured: tuple[int, ...] | None = None
     is_same_in_evaluation: bool = False
+    is_built_twice: bool = False
 
 
 @frozen(kw_only=True)

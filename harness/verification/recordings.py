@@ -19,7 +19,7 @@ from .context import VerifierContext
 
 _ASSEMBLER_KILLED = re.compile(r"`ptxas` failed with error code -(9|24)\b")
 """As Triton says it of one that SIGKILL or SIGXCPU ended."""
-_LATER = (Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
+LATER = (Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS)
 """Sizes that only the audit records."""
 
 
@@ -80,6 +80,7 @@ def _record_later(
 ) -> list[Recording]:
     is_compiled = context.cuda is not None
     requests = [record_request(task, context.oracle, each.profile, each.dtype, is_compiled) for each in together]
+    requests[0] = evolve(requests[0], is_built_twice=True)
     recordings = _record_together(candidate, context, requests)
     if is_compiled and len(requests) > 1 and all(_is_out_of_time(recording.failure) for recording in recordings):
         # the compilation of one may have used up the time of all
@@ -126,6 +127,8 @@ def later_variants(task: Task, context: VerifierContext) -> list[VariantInputs]:
         variants.append(Variant.BETWEEN)
     if context.oracle.beyond(task):
         variants.append(Variant.BEYOND)
+    if context.cuda is None and context.oracle.whole_blocks(task):
+        variants.append(Variant.WHOLE_BLOCKS)
     return [context.describe(variant, task) for variant in variants]
 
 
@@ -187,7 +190,7 @@ def record_request(task: Task, oracle: Oracle, profile: Profile, dtype: str, com
 def _record_requests(task: Task, context: VerifierContext, stop_early: bool) -> list[RecordRequest]:
     """One for each profile, and one in the contract's second dtype; on a GPU what is run is compiled too."""
     dtype = task.dtypes[0]
-    wanted: list[tuple[Profile, str]] = [(p, dtype) for p in Profile if p not in _LATER]
+    wanted: list[tuple[Profile, str]] = [(p, dtype) for p in Profile if p not in LATER]
     wanted += [(context.profile_of(task), other) for other in task.dtypes[1:2]]
     uncompiled = {Profile.SMALL} if context.cuda is not None else set(Profile) - {Profile.DECLARED}
     return [

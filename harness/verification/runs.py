@@ -38,11 +38,11 @@ from ..reference.oracle import ExpectedRun
 from .context import VerifierContext
 from .large_runs import is_large, run_large_variant
 from .memory_budget import FREE_BYTES
-from .recordings import record_later, record_own_values, record_request
+from .recordings import LATER, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
 _PARTS_OF_BUDGET = 32
-_JUDGED_LATER = (Profile.LARGER, Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND)
+_JUDGED_LATER = (Profile.LARGER, *LATER)
 
 
 def _plans(report: CompileReport) -> list[LaunchPlan]:

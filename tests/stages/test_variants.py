@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
-from tritonrl.stages.transforms import change_rows, choose_places, find_places, is_mask, is_sorted, round_values
+from tritonrl.stages.transforms import change_rows, choose_places, find_places, is_mask, is_sorted, round_values, tie
 from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
@@ -56,7 +56,23 @@ def test_every_variant_differs_from_the_original(dtypes: tuple[str, ...]) -> Non
     assert len(seen) == len(variants)
 
 
-def test_four_variants_alone_change_sizes() -> None:
+@pytest.mark.parametrize("shape", [(5,), (1, 7), (2, 2), (3, 4), (6, 1), (5, 9, 3)])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_equal_zeros_have_either_sign_and_each_comes_first(shape: tuple[int, ...], sign: float) -> None:
+    """Wherever two slices of zeros fit beside another one, whatever the sign of the values."""
+    values = sign * np.random.default_rng(0).random(shape)
+    tied = tie(values, 0.5)
+    assert np.array_equal(tied, np.where(tied == 0.0, 0.0, np.rint(values / 0.5) * 0.5))
+    if len(shape) > 1 and shape[0] > 2:
+        assert not tied[:2].any()
+        assert np.signbit(tied[:2]).reshape(2, -1)[:, 0].tolist() == [True, False]
+        assert all(tied[0].size == 1 or {*np.signbit(row).flat} == {True, False} for row in tied[:2])
+    if len(shape) > 1 and shape[1] > 2:
+        assert not tied[:, -2:].any()
+        assert {*np.signbit(tied[0, -2:]).flat} == {True, False}
+
+
+def test_some_variants_alone_change_sizes() -> None:
     """Larger dimensions, remainders and drawn sizes are sizes of their own; the others use what they are given."""
     own = {Variant(profile.value): profile for profile in Profile if profile not in GIVEN}
     own |= dict.fromkeys((Variant.SPREAD_30, Variant.SPREAD_90), Profile.SMALL)  # whose elements are judged one by one

@@ -36,6 +36,9 @@ _PARTS = (0.25, 0.75)
 """Of the way from the larger sizes to the declared ones: what lies near either end has a size that is run beside it."""
 _PARTS_IN_REACH = tuple(1.0 - number / 32 for number in range(1, 32))
 """Of the way, where the declared sizes are out of reach."""
+_TINY_BYTES, _TINY_FLOPS = 1 << 18, 1.5e6
+_MOST_OF_ONE_BLOCK = 512
+"""Declared sizes up to this may move past the power of two that holds them where all else is small."""
 _LEAST_SIZE = 16
 """Smaller constants count heads, taps and groups: they are no sizes that a block could hold."""
 
@@ -97,6 +100,29 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
     for proposal in (tuple(drawn.items()), *(((name, drawn[name]),) for name in by_room)):
         if proposal and runs_with(task, proposal):
             return proposal
+    return ()
+
+
+def find_whole_blocks(task: Task, movable: Constants) -> Constants:
+    """Powers of two that hold the declared sizes, larger ones cut to one that is quick; none where they are declared.
+
+    All other sizes are uneven, so that what is wrong of whole blocks alone, or of equal sizes, would show nowhere.
+    """
+    declared = read_sizes(task.source)
+    powers = {
+        name: 1 << (declared[name] - 1).bit_length() for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE
+    }
+    most = max(powers.values(), default=0)
+    while most >= _LEAST_SIZE:
+        proposal = {name: min(power, most) for name, power in powers.items()}
+        most //= 2
+        try:
+            num_bytes, num_flops = measure(with_declared(task, tuple(proposal.items())))
+        except TaskError:
+            continue
+        if num_bytes <= _FREE_BYTES and num_flops <= _FREE_FLOPS and runs_with(task, tuple(proposal.items())):
+            is_declared = all(declared[name] == size for name, size in proposal.items())
+            return () if is_declared else tuple(proposal.items())
     return ()
 
 
@@ -166,15 +192,33 @@ def measure(task: Task) -> tuple[float, float]:
 
 
 def accepted_remainders(task: Task) -> Constants:
-    """All of the rule's sizes at once where the reference runs with them, else one after the other."""
-    proposed = task.constants(Profile.REMAINDER)
-    if not proposed or runs_with(task, _at_small(task, dict(proposed))):
-        return proposed
-    kept: dict[str, int] = {}
-    for name, size in proposed:
-        if runs_with(task, _at_small(task, {**kept, name: size})):
-            kept[name] = size
+    """All of the rule's sizes at once where the reference runs with them, else one after the other.
+
+    Those of small declared sizes, as of heads' dimensions, then lie past the power of two that holds these, as far as
+    that is quick: beyond the declared sizes a larger constant may be the one that moves so far.
+    """
+    kept = dict(task.constants(Profile.REMAINDER))
+    if kept and not runs_with(task, _at_small(task, kept)):
+        proposed, kept = kept, {}
+        for name, size in proposed.items():
+            if runs_with(task, _at_small(task, {**kept, name: size})):
+                kept[name] = size
+    declared = read_sizes(task.source)
+    for name in sorted(kept, key=lambda name: declared.get(name, 0)):
+        if max(_LEAST_SIZE, kept[name]) <= declared.get(name, 0) <= _MOST_OF_ONE_BLOCK:
+            moved = {**kept, name: (1 << (declared[name] - 1).bit_length()) + 1}
+            if _is_tiny(task, moved) and runs_with(task, _at_small(task, moved)):
+                kept = moved
     return tuple(kept.items())
+
+
+def _is_tiny(task: Task, sizes: dict[str, int]) -> bool:
+    """Whether the interpreter runs all of the reference's work at small sizes and these in no time."""
+    try:
+        num_bytes, num_flops = measure(with_declared(task, tuple({**dict(task.small), **sizes}.items())))
+    except TaskError:
+        return False
+    return num_bytes <= _TINY_BYTES and num_flops <= _TINY_FLOPS
 
 
 def find_batch_of_one(task: Task, movable: Constants) -> Constants:

@@ -4,7 +4,8 @@ On a GPU nobody knows what lies beside a tensor, or how far away the next one is
 with drawn gaps between them, from a seed that depends on the candidate's text: a kernel cannot know how to reach one
 through another's pointer. Every load, store and atomic must lie wholly inside one buffer; lanes that a mask excludes
 access nothing. An access elsewhere is refused before it happens, reads too: the interpreter would read and write
-anything, and what a GPU finds there is luck.
+anything, and what a GPU finds there is luck. So is one at an address that is no multiple of the element's size, which
+ends a process on a GPU and is nothing to a processor.
 
 Where a buffer begins is as on a GPU: at a multiple of 512, as PyTorch's allocator hands out memory there. Large tensors
 begin at far larger powers of two, so one run has all buffers there.
@@ -37,7 +38,11 @@ class StrayAccess(Exception):
     """A kernel's load, store or atomic whose address lies outside every buffer of the plan."""
 
     def __str__(self) -> str:
-        return "a kernel accessed memory outside every buffer"
+        return "accessed memory outside every buffer"
+
+
+class MisalignedAccess(Exception):
+    """A kernel's load, store or atomic whose address is no multiple of its element's size."""
 
 
 class StrayView(Exception):
@@ -133,7 +138,10 @@ def _draw_gap(draw: random.Random) -> int:
 
 
 def check_access(addresses: NDArray[np.uint64], element: Any) -> None:
-    """Refuse an access unless each address lies inside a buffer, with all of the Triton type that lies there."""
+    """Refuse an access unless each element of the Triton type lies inside a buffer, at a multiple of its size.
+
+    Raises StrayAccess and MisalignedAccess.
+    """
     if not addresses.size:
         return
     low, high = int(addresses.min()), int(addresses.max())
@@ -144,6 +152,9 @@ def check_access(addresses: NDArray[np.uint64], element: Any) -> None:
     # not all in one buffer, so each is looked at
     if high + _size_of(element) > run.stops[first] and not lie_inside(addresses, element).all():
         raise StrayAccess
+    size = _size_of(element)
+    if int(np.bitwise_or.reduce(addresses)) % size:
+        raise MisalignedAccess(f"accessed a misaligned address: no multiple of {size} bytes, as {element} has")
 
 
 def lie_inside(addresses: NDArray[np.uint64], element: Any) -> NDArray[np.bool_]:

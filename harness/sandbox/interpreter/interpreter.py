@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+import traceback
 import warnings
 from typing import Any
 
@@ -39,14 +40,14 @@ from ....core.plan import (
 )
 from ....core.run import LaunchSample, RunRequest, RunResult
 from ....core.serialisation import from_plain
-from ..candidate_module import describe, find_cause
+from ..candidate_module import MODULE_NAME, describe, find_cause
 from ..kernel_source import NotKernelLanguage
 from ..recording.aten_steps import run_operator
 from ..recording.compiled_kernel import differ, run_ahead
 from ..warm_up import CANDIDATE, make_plan
 from ..wire import Answer, Perform, write_run_result
 from . import accesses, hints
-from .buffers import Storage, StrayAccess, StrayView, bytes_of, place
+from .buffers import MisalignedAccess, Storage, StrayAccess, StrayView, bytes_of, place
 from .coverage import WriteCoverage, run_sample, start_coverage
 from .kernel_module import KernelModule
 from .programs import backwards, run_programs
@@ -147,7 +148,9 @@ _ENDS: dict[type[Exception], Outcome] = {
     **dict.fromkeys((_Cannot, StrayView, NotScannable, NotKernelLanguage), Outcome.UNSUPPORTED),
     DataRace: Outcome.RUN_FAILED,
     StrayAccess: Outcome.OUT_OF_BOUNDS,
+    MisalignedAccess: Outcome.RUN_FAILED,
 }
+_OF_A_LINE = (StrayAccess, MisalignedAccess)
 
 
 def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:
@@ -166,8 +169,19 @@ def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:
 def _find_failure(error: BaseException) -> Failure:
     for kind, outcome in _ENDS.items():
         if (found := find_cause(error, kind)) is not None:
-            return Failure(outcome, str(found))
-    return describe(error, Outcome.RUN_FAILED)
+            return Failure(outcome, f"{_find_place(found)} {found}" if kind in _OF_A_LINE else str(found))
+    failure = describe(error, Outcome.RUN_FAILED)
+    lacking = find_cause(error, AttributeError)
+    if lacking is not None and isinstance(lacking.obj, int):
+        return evolve(failure, message=f"{failure.message}; Triton compiles an argument of 1 in, as a Python number")
+    return failure
+
+
+def _find_place(error: BaseException) -> str:
+    """Return the function of the source that an exception comes from, and its line there."""
+    codes = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [f"{code.co_name}, line {line}," for code, line in codes if code.co_filename == f"{MODULE_NAME}.py"]
+    return places[-1] if places else "a kernel"
 
 
 def _execute(request: RunRequest, kernels: KernelModule) -> RunResult:

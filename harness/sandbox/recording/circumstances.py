@@ -176,12 +176,12 @@ def _under_autocast(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]
 
 @contextlib.contextmanager
 def _with_gradients(model: torch.nn.Module, inputs: list[Any]) -> Iterator[None]:
-    """Gradients are recorded, inputs require them, and inputs and parameters have some from an earlier step."""
-    changed = [value for value in inputs if isinstance(value, torch.Tensor) and value.is_floating_point()]
+    """Gradients are recorded, inputs are parameters too, and inputs and parameters have some from an earlier step."""
+    for index, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.is_floating_point():
+            inputs[index] = torch.nn.Parameter(value)
+            inputs[index].grad = torch.empty_like(value)
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.grad is None]
-    for tensor in changed:
-        tensor.requires_grad_(True)
-        tensor.grad = torch.empty_like(tensor)
     for parameter in trained:
         parameter.grad = torch.empty_like(parameter)
     try:
@@ -209,7 +209,8 @@ def list_circumstances() -> tuple[Circumstance, ...]:
         Circumstance(name="under autocast", enter=_under_autocast),
         _ask({_let_tell(torch, "get_num_threads"): 8, _let_tell(torch, "get_num_interop_threads"): 8}),
         _ask({_let_tell(torch, "get_default_dtype"): torch.bfloat16}),
-        _ask({_let_tell(torch.cuda, "is_current_stream_capturing"): True}),
+        _ask({_let_tell(torch.cuda, "is_current_stream_capturing"): True, _let_tell(torch.cuda, "device_count"): 8}),
+        _ask({_let_tell(torch, "get_default_device"): torch.device("cuda")}),
         Circumstance(name="with gradients", enter=_with_gradients, only_pass=0),
         evolve(_ask({**switches, **earlier}), only_pass=NUM_PASSES - 1),
     )

@@ -30,7 +30,7 @@ from .assembler import Assembler
 from .compiled_kernel import find_accesses, find_effects
 from .fake_tensors import HostConstants
 from .refusal import Refusal
-from .target import MAX_THREADS, Target, count_resident
+from .target import MAX_CLUSTER, MAX_THREADS, Target, count_resident
 
 
 @frozen(kw_only=True)
@@ -203,6 +203,7 @@ class LaunchRecorder:
         if getattr(made.metadata, "global_scratch_size", 0) and not _has_allocator():
             raise Refusal(Outcome.FORWARD_FAILED, f"{name}: needs memory for its descriptors; see triton.set_allocator")
         self._check_threads(name, made.metadata.num_warps)
+        self._check_cluster(name, getattr(made.metadata, "num_ctas", 1))
         binary = made.asm[self.target.binary]
         sha256 = hashlib.sha256(binary).hexdigest()
         launch_options = _options(kernel, kwargs)
@@ -221,6 +222,14 @@ class LaunchRecorder:
                 Outcome.OUT_OF_RESOURCES,
                 f"{name}: out of resource: threads, required {num_threads} ({num_warps} warps), "
                 f"hardware limit {MAX_THREADS} ({self.target.name})",
+            )
+
+    def _check_cluster(self, name: str, num_ctas: int) -> None:
+        if num_ctas > MAX_CLUSTER:
+            raise Refusal(
+                Outcome.OUT_OF_RESOURCES,
+                f"{name}: out of resource: clusters, required {num_ctas} blocks (num_ctas), "
+                f"hardware limit {MAX_CLUSTER} ({self.target.name})",
             )
 
     def _check_residency(self, record: Kernel, shape: tuple[int, int, int], registers: int) -> None:

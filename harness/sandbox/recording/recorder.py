@@ -4,8 +4,9 @@ Tensors have the class of real ones, at every size, and claim to be on a GPU (`f
 on the CPU, since its parameters' values may matter; at large sizes it runs without values first, because a declared
 weight can take gigabytes, and for real only where that fails or the plan needs them. Forward runs twice; both
 passes must give the same plan and leave the same state behind (`host_state`). Further passes, in which nothing is
-taken but the plan, have other circumstances (`circumstances`) or the sizes of an earlier recording; each must do the
-same. Whatever a call returns must be memory that no call has returned before: its caller may have kept it.
+taken but the plan, have other circumstances (`circumstances`), another model of the same process or the sizes of an
+earlier recording; each must do the same. Whatever a call returns must be memory that no call has returned before: its
+caller may have kept it.
 """
 
 from __future__ import annotations
@@ -174,18 +175,8 @@ class _Session:
 
         The two plans are the same, but where tuners measured in the first pass.
         """
-        args, kwargs = read_arguments(self.request.init_json)
         self.tuners.begin(self.request.choice, self.request.measured, lambda: take_snapshot(module, model))
-        torch.default_generator.manual_seed(self.request.seed)  # `torch.manual_seed` also asks for GPUs, for 1 ms
-        Refusal.raised.clear()
-        with self._building(hollow), OnCpu():
-            model = module.ModelNew(*args, **kwargs)
-        if not isinstance(model, torch.nn.Module):
-            raise TypeError("ModelNew is no torch.nn.Module")
-        if self.request.dtype != "float32":
-            with self._building(hollow):
-                model.to(getattr(torch, self.request.dtype))
-        Refusal.raise_caught()
+        model = self._build(module, hollow)
         with torch.no_grad():
             inputs = self._make_inputs(self.request)
             self._convert(model)
@@ -207,9 +198,37 @@ class _Session:
         if not self.tuners.has_measured:
             self._call_otherwise(model, second, hollow)
             self._call_with_one_tensor(model, second, hollow)
+            if self.request.is_built_twice:
+                self._call_another(module, second, hollow)
             if not self.tuners.has_tuned:
                 self._call_at_other_sizes(model, hollow)
         return first, second
+
+    def _build(self, module: ModuleType, hollow: bool) -> torch.nn.Module:
+        args, kwargs = read_arguments(self.request.init_json)
+        torch.default_generator.manual_seed(self.request.seed)  # `torch.manual_seed` also asks for GPUs, for 1 ms
+        Refusal.raised.clear()
+        with self._building(hollow), OnCpu():
+            model = module.ModelNew(*args, **kwargs)
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError("ModelNew is no torch.nn.Module")
+        if self.request.dtype != "float32":
+            with self._building(hollow):
+                model.to(getattr(torch, self.request.dtype))
+        Refusal.raise_caught()
+        return model
+
+    def _call_another(self, module: ModuleType, plan: LaunchPlan, hollow: bool) -> None:
+        """Raise where a second model of the process does something else than the first, as with the first's weights."""
+        session = _Session(self.recorder, self.tuners, self.request, self.calls)
+        model = session._build(module, hollow)
+        with torch.no_grad():
+            inputs = session._make_inputs(self.request)
+            session._convert(model)
+            found = session._attempt(model, inputs, hollow)
+        difference = None if found is None else find_difference(without_origins(plan), without_origins(found))
+        if difference is not None:
+            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"in a second model of one process: {difference}"[:300])
 
     def _call_otherwise(self, model: torch.nn.Module, plan: LaunchPlan, hollow: bool) -> None:
         """Raise where forward does something else in other circumstances, or for other tensors of the same sizes.

@@ -42,6 +42,8 @@ _ARCHITECTURES = {
 }
 MAX_THREADS = 1024
 """The most threads of one block, on every architecture that Triton compiles for."""
+MAX_CLUSTER = 16
+"""The most blocks of a cluster, which Triton asks for beyond the 8 of every architecture with clusters."""
 _REGISTERS = 65536
 _REGISTERS_AT_ONCE = 256
 """Registers are given to warps in such parts."""

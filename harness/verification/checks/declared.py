@@ -199,7 +199,8 @@ class _Sampler:
 
     def first_requests(self) -> list[RunRequest]:
         """A small sample, and a scan where it could show more: at the declared sizes, and beyond of a single launch."""
-        few = LEAST_PROGRAMS if self.request.variant is Variant.BETWEEN else FEW_PROGRAMS
+        is_least = self.request.variant in (Variant.BETWEEN, Variant.WHOLE_BLOCKS)
+        few = LEAST_PROGRAMS if is_least else FEW_PROGRAMS
         sampled = evolve(self.request, num_programs=few)
         is_single = self.request.variant is Variant.BEYOND and len(self._num_programs) == 1
         is_scanned = self.request.variant is Variant.DECLARED or is_single

@@ -2,7 +2,7 @@
 
 Mechanism: 11,29
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: no_launch
+Outcome: not_reproducible
 Stage: compile
 """
 

@@ -2,7 +2,7 @@
 
 Mechanism: 7
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: torch_arithmetic
+Outcome: not_reproducible
 Stage: compile
 """
 

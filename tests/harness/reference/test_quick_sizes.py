@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from tritonrl.core.task import Constants, Task
+from attrs import evolve
+from tritonrl.core.task import Constants, Profile, Task
 from tritonrl.core.text.named_sizes import name_sizes, read_constants
-from tritonrl.harness.reference.sizes.declared_sizes import find_between, find_beyond, measure, with_declared
+from tritonrl.harness.reference.sizes.declared_sizes import (
+    accepted_remainders,
+    find_between,
+    find_beyond,
+    find_whole_blocks,
+    measure,
+    with_declared,
+)
 from tritonrl.harness.reference.sizes.quick_sizes import runs_with, with_quick_sizes
 
 from ..datasets.made_up import HEAD
@@ -142,6 +150,53 @@ def get_inputs():
             blocks = [1 << power for power in range(3, 20) if 4 << power <= drawn]
             assert all(block <= 8 * (drawn % block) <= 7 * block for block in blocks)
     assert max(dict(find_beyond(task, movable)).values()) > size
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wanted"),
+    [
+        ((24, 288), (32, 512)),
+        ((1536, 1096), (512, 512)),
+        ((64, 512), ()),
+        ((2048, 40), (2048, 64)),
+        ((3, 288), (3, 512)),
+    ],
+)
+def test_whole_blocks_hold_the_declared_sizes_or_are_equal(sizes: tuple[int, int], wanted: tuple[int, ...]) -> None:
+    """Powers of two alone, that a large constant's is cut to; none where such sizes are declared."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return x.cumsum(dim=-1)
+
+rows = {sizes[0]}
+length = {sizes[1]}
+
+def get_inputs():
+    return [torch.rand(rows, length)]
+{INIT}[]
+""")
+    found = dict(find_whole_blocks(task, tuple(declared.items())))
+    assert tuple({**declared, **found}.values() if found else ()) == wanted
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(24, 33), (64, 65), (512, 513), (600, None), (12, None)])
+def test_a_small_constant_passes_the_block_that_holds_it(size: int, wanted: int | None) -> None:
+    """Beyond the declared sizes another constant is the one that moves so far."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return x.cumsum(dim=-1)
+
+length = 70000
+width = {size}
+
+def get_inputs():
+    return [torch.rand(length, width)]
+{INIT}[]
+""")
+    task = evolve(task, tiny=(), small=(("length", 9), ("width", 11)), larger=())
+    found = dict(accepted_remainders(task))
+    assert found["width"] == (wanted or dict(task.constants(Profile.REMAINDER))["width"])
+    assert found["length"] < declared["length"]
 
 
 def test_tiny_result_has_more_than_one_place() -> None:

@@ -6,6 +6,7 @@
 - Atomics exchange floats, and add bfloat16 numbers and not their codes.
 - Where several lanes of an atomic have one address, threads do it side by side, in an order that is nobody's to choose:
   it is drawn. What no order changes (a sum, a largest value, a histogram) comes out the same.
+- A number that a block is filled with keeps its own data's type: a comparison's result says its operands' type.
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ def _gather(self: Any, source: Any, indices: Any, axis: int) -> Any:
     if outside.any():
         found = np.where(outside, make_lanes(source.dtype.scalar, found.shape), found)
     return interpreter.TensorHandle(found, source.dtype.scalar)
+
+
+def _splat(self: Any, kind: Any, value: Any) -> Any:
+    return interpreter.TensorHandle(np.full(kind.shape, value.data, dtype=value.data.dtype), value.dtype.scalar)
 
 
 def _refusal(name: str) -> Any:
@@ -126,6 +131,7 @@ def _in_any_order(self: Any, *arguments: Any, original: Any, first: int) -> Any:
 
 
 PATCHES = (
+    replace(BUILDER, "create_splat", _splat),
     replace(BUILDER, "create_maxnumf", lambda self, left, right: self.binary_op(left, right, np.fmax)),
     replace(BUILDER, "create_minnumf", lambda self, left, right: self.binary_op(left, right, np.fmin)),
     replace(BUILDER, "create_clampf", _clamp),
@@ -139,6 +145,7 @@ PATCHES = (
     around(BUILDER, "create_atomic_rmw", _atomic_on_bfloat16),
 )
 ORDER_PATCHES = (
+    replace(BUILDER, "create_splat", _splat),
     around(BUILDER, "create_atomic_rmw", _in_any_order, first=1),
     around(BUILDER, "create_atomic_cas", _in_any_order, first=0),
 )

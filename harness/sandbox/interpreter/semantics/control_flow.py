@@ -201,12 +201,17 @@ def _load_with_true_tensors(self: Any, pointer: Any, mask: Any, other: Any, *opt
 
 
 class BrokenAssertion(Exception):
-    """A kernel asserts what is not so; compiled with `debug=True`, that ends the process."""
+    """A kernel asserts what is not so, which ends the process with `debug=True`, or has the compiler assume it."""
 
 
 def _require(builder: Any, condition: Any, message: str) -> None:
     if not np.all(condition.data):
         raise BrokenAssertion(f"tl.device_assert does not hold: {message}")
+
+
+def _assume(builder: Any, condition: Any) -> None:
+    if not np.all(condition.data):
+        raise BrokenAssertion("what a kernel tells the compiler by tl.assume does not hold")
 
 
 _COMPILED = {
@@ -223,6 +228,7 @@ PATCHES = (
         interpreter.interpreter_builder, "options", interpreter.InterpreterOptions(debug=True, sanitize_overflow=False)
     ),
     replace(BUILDER, "create_assert", _require),
+    replace(BUILDER, "create_assume", _assume),
     replace(tl.dtype, "value", property(lambda self: self)),  # as a constexpr, which the compiler hands to helpers
     replace(interpreter.FunctionRewriter, "ast_transformer", CompiledLogic()),
     *(replace(INTERPRETER, name, function) for name, function in _COMPILED.items()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from tritonrl.core.candidate import Variant
@@ -59,6 +61,34 @@ def test_access_outside_every_buffer_is_refused(sandbox: Sandbox, body: str, see
     result = run(sandbox, body, seed=seed)
     assert result.failure is not None
     assert result.failure.outcome is Outcome.OUT_OF_BOUNDS
+    assert re.match(r"kernel, line \d+, accessed memory outside every buffer", result.failure.message)
+
+
+@pytest.mark.parametrize(
+    ("body", "is_refused"),
+    [
+        ("tl.load((x_ptr + 1).to(tl.pointer_type(tl.int64)))", True),
+        ("tl.load((x_ptr + 2).to(tl.pointer_type(tl.int64)))", False),
+        ("tl.load((x_ptr + at).to(tl.pointer_type(tl.int64)), mask=at == 2)", False),
+        ("tl.load((x_ptr.to(tl.int64) + 2).to(tl.pointer_type(tl.float32)))", True),
+        ("tl.store((y_ptr.to(tl.int64) + 3).to(tl.pointer_type(tl.int16)), 0)", True),
+        ("tl.load((x_ptr.to(tl.int64) + 3).to(tl.pointer_type(tl.int8)))", False),
+    ],
+)
+def test_a_misaligned_access_is_refused(sandbox: Sandbox, body: str, is_refused: bool) -> None:
+    """A GPU ends the process where an address is no multiple of the element's size; masked lanes are not asked."""
+    failure = run(sandbox, f"{COPY}\n{body}").failure
+    assert (failure is not None) is is_refused
+    if failure is not None:
+        assert failure.outcome is Outcome.RUN_FAILED
+        assert re.match(r"kernel, line \d+, accessed a misaligned address", failure.message)
+
+
+def test_a_false_assumption_is_named(sandbox: Sandbox) -> None:
+    """The message says what did not hold."""
+    failure = run(sandbox, f"{COPY}\ntl.assume(n > 5)").failure
+    assert failure is not None
+    assert (failure.outcome, "by tl.assume does not hold" in failure.message) == (Outcome.RUN_FAILED, True)
 
 
 @pytest.mark.parametrize("body", [COPY, COPY + "\ntl.store(y_ptr + at + 100, 1.0, mask=at > 99)"])

@@ -58,6 +58,15 @@ FLAGS = {
 }
 
 
+@pytest.mark.parametrize(
+    "condition", ["tl.load(x_ptr) > 0.5", "tl.max(x, axis=0) >= 8.0", "flag > 0.5", "tl.max(at, axis=0) == 7"]
+)
+def test_a_comparison_of_numbers_joins_a_mask(sandbox: Sandbox, condition: str) -> None:
+    """A block is made of its result, a truth value whatever was compared."""
+    body = f"mask = (at < 4) & ({condition})\ntl.store(y_ptr + at, x, mask=mask | (5.0 < tl.sum(x * 0.0)))"
+    assert run(sandbox, source_of(body, "0.75")) == [*ONE_TO_EIGHT[:4], *[5.0] * 4]
+
+
 @pytest.mark.parametrize("flag", ["True", "False"])
 @pytest.mark.parametrize("name", FLAGS)
 def test_a_truth_value_is_an_argument(sandbox: Sandbox, name: str, flag: str) -> None:
@@ -92,6 +101,17 @@ def test_floats_are_exchanged(sandbox: Sandbox, body: str, wanted: list[float] |
     """The new value is stored where the mask allows, and the old one returned."""
     wanted = [5.0 + number for number in ONE_TO_EIGHT] if wanted is None else wanted
     assert run(sandbox, source_of(body, dtype=dtype), dtype) == wanted
+
+
+def test_a_method_of_an_argument_of_one_is_explained(sandbox: Sandbox) -> None:
+    """Compiled in, it is a number of Python's that has none."""
+    source = source_of("tl.store(y_ptr + at, x * flag.to(tl.float32))", "1")
+    plan = only(sandbox.record(source, [request((8,))])).plan
+    assert plan is not None
+    asked = RunRequest(variant=Variant.ORIGINAL, plan=plan, storages={0: bytes(32)})
+    failure = sandbox.run(source, [asked]).results[0].failure
+    assert failure is not None
+    assert "Triton compiles an argument of 1 in" in failure.message, failure
 
 
 TUPLES = {

@@ -18,6 +18,9 @@ TOLD = {
     "evaluation": "not self.training",
     "gradients": "torch.is_grad_enabled()",
     "required": "x.requires_grad",
+    "a parameter": "isinstance(x, nn.Parameter)",
+    "devices": "torch.cuda.device_count() > 1",
+    "default device": "torch.get_default_device().type != 'cpu'",
     "inference": "torch.is_inference_mode_enabled()",
     "autocast": "torch.is_autocast_enabled()",
     "determinism": "torch.are_deterministic_algorithms_enabled()",
@@ -91,6 +94,28 @@ def test_a_model_that_caches_what_no_call_changes_is_recorded(sandbox: Sandbox) 
     """A grid by size, a lazily read property, a workspace that grows."""
     line = "work = vars(self).setdefault('work', {}).setdefault(tuple(x.shape), torch.empty_like(x))"
     assert not _is_refused(sandbox, _instead(line, "False"))
+
+
+SHARED = {
+    "weights": ("self.scale = nn.Parameter(torch.ones(()))", "KEPT.setdefault('scale', self.scale)", True),
+    "a workspace": ("pass", "KEPT['work'] if KEPT else KEPT.setdefault('work', x.new_empty(()))", False),
+    "a choice": ("KEPT[id(self)] = self", "KEPT.setdefault(x.shape, x.stride()) and y", False),
+    "its own weights": ("self.scale = nn.Parameter(torch.ones(()))", "KEPT.setdefault(id(self), self.scale)", False),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_second_model_does_the_same(sandbox: Sandbox, name: str) -> None:
+    """What its process keeps may be a cache, and no weights of the first one."""
+    made, used, is_refused = SHARED[name]
+    source = _instead(f"double_kernel[(1,)]({used}, y, 0, 2.0, BLOCK=128)", "False")
+    source += f"\n    def __init__(self):\n        super().__init__()\n        {made}\n"
+    asked = evolve(request((7, 11)), is_built_twice=True)
+    assert only(sandbox.record(source, [evolve(asked, is_built_twice=False)])).failure is None
+    failure = only(sandbox.record(source, [asked])).failure
+    assert (failure is not None) is is_refused, failure
+    if failure is not None:
+        assert "in a second model" in failure.message
 
 
 def test_every_circumstance_is_met() -> None:

@@ -162,6 +162,11 @@ class ModelNew(nn.Module):
         Outcome.OUT_OF_RESOURCES,
         "shared memory",
     ),
+    "clusters": (
+        POINTWISE.replace("num_warps=", "num_ctas=32, num_warps="),
+        Outcome.OUT_OF_RESOURCES,
+        "clusters, required 32 blocks",
+    ),
     "syntax": ("def", Outcome.IMPORT_FAILED, "SyntaxError"),
     "no model": ("x = 1", Outcome.IMPORT_FAILED, "ModelNew"),
     "missing module": ("import not_a_module", Outcome.IMPORT_FAILED, "not_a_module"),
