@@ -104,12 +104,12 @@ def _made(analysis: Analysis) -> str:
 def _again(analysis: Analysis, named: str) -> str:
     commits = [found.commit for found in analysis.invocations if found.commit]
     useful = [found for found in analysis.invocations if found.num_finished] or analysis.invocations
-    commands = [_anywhere(found.command) for found in useful]
+    commands = [found.command for found in useful]
     lines = [
         *([f"git checkout {commits[-1]}"] if commits else []),
         "make setup",
-        *dict.fromkeys(command for command, _ in commands),
-        f"tritonrl report {commands[-1][1] if commands else 'RESULTS'}{named} --publish FOLDER",
+        *dict.fromkeys(commands),
+        f"tritonrl report {_folder_of(commands[-1]) if commands else 'RESULTS'}{named} --publish FOLDER",
     ]
     return (
         "```\n" + "\n".join(lines) + "\n```\n\n"
@@ -120,14 +120,10 @@ def _again(analysis: Analysis, named: str) -> str:
     )
 
 
-def _anywhere(command: str) -> tuple[str, str]:
-    """The command as it can be given on any machine, and the folder that it writes to."""
-    parts, out = shlex.split(command), "RESULTS"
-    for at in range(1, len(parts)):
-        if parts[at - 1] in ("--out", "--adapter"):
-            parts[at] = Path(parts[at]).name if Path(parts[at]).is_absolute() else parts[at]
-            out = parts[at] if parts[at - 1] == "--out" else out
-    return shlex.join(parts), out
+def _folder_of(command: str) -> str:
+    """Return the folder that a command writes to."""
+    parts = shlex.split(command)
+    return parts[parts.index("--out") + 1] if "--out" in parts else "RESULTS"
 
 
 def _files(published: Results) -> str:

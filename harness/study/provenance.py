@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import secrets
+import shlex
 import shutil
 import subprocess
 import threading
@@ -27,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ...core.serialisation import from_plain, to_plain
 from ..work import write_atomically
@@ -51,11 +52,17 @@ class Machine:
     driver: str | None
 
 
+def _without_paths(command: str) -> str:
+    """Return a command with the last names of absolute paths."""
+    return shlex.join(Path(part).name if part.startswith("/") else part for part in shlex.split(command))
+
+
 @frozen(kw_only=True)
 class Invocation:
     """One command's work on a folder; `ended` is false for one that was cut short, whose times are its last sign."""
 
-    command: str
+    command: str = field(converter=_without_paths)
+    """As it can be given on any machine: folders by their names."""
     started_at: str
     seconds: float
     ended: bool

@@ -17,7 +17,7 @@ from attrs import frozen
 from .draw import Draw
 from .operations import Operand
 from .tiles import Tile, draw_tile
-from .windows import WindowCode
+from .window_code import WindowCode
 
 Epilogue = Callable[[str, Callable[[str, Operand], str]], list[str]]
 """Statements on the accumulator, given how operands are loaded."""

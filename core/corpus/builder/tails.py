@@ -12,7 +12,7 @@ from attrs import frozen
 
 from .drafts import Device
 from .draw import Draw
-from .windows import LETTERS
+from .window_code import LETTERS
 from .wording import Names
 
 TAILS = ("max_pool", "avg_pool", "global_mean", "channel_min", "channel_logsumexp", "channel_softmax")

@@ -28,12 +28,11 @@ from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, MATRIX_STEPS, RELU, Applied, Operand, apply, draw_chain, is_bounded
 from ..builder.spec import Size, Spec, draw_dtypes
 from ..builder.tails import TAILS, Tail, write_tail
+from ..builder.window_code import WindowCode, draw_code
 from ..builder.windows import (
     Window,
-    WindowCode,
     draw_batch,
     draw_channels,
-    draw_code,
     draw_rank,
     draw_sides,
     draw_window,

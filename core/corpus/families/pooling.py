@@ -13,12 +13,11 @@ from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines,
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Applied, Operand, draw_chain
 from ..builder.spec import Spec, draw_dtypes
+from ..builder.window_code import WindowCode, draw_code
 from ..builder.windows import (
     Window,
-    WindowCode,
     draw_batch,
     draw_channels,
-    draw_code,
     draw_pooling_window,
     draw_rank,
     draw_sides,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .documents import comment_on, document_class, document_constructor, document_forward, hint_of
-from .expressions import attribute_of_self, calls_in, drawn_shape, number_of, words_in, write_expression
+from .expressions import drawn_shape, number_of, words_in, write_expression
 from .program import Method, Program
 from .sizes import SizeText
 
@@ -170,14 +170,13 @@ class Layout:
     def write_answer(self, forward: Sequence[str]) -> str:
         """Write the class of an answer: the constructor as the program has it, what it calls, and `forward`."""
         program, indent = self.program, self.dialect.indent
-        called = {attribute_of_self(part.func) for part in calls_in(program.init)}
         methods = [self.constructor] if program.init or program.parameters else []
-        methods += [self._method(made) for made in program.methods if made.name in called]
+        methods += [self._method(made) for made in program.called_methods()]
         methods.append([line.replace("    ", indent) for line in forward])
         lines = ["class ModelNew(nn.Module):"]
         for place, made in enumerate(methods):
             lines += ([""] if place else []) + _indented(made, 1, indent)
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines)
 
     def _method(self, made: Method) -> list[str]:
         hint = self.hint if made.arguments else ""

@@ -9,7 +9,7 @@ import ast
 
 from attrs import Factory, define
 
-from .expressions import names_in
+from .expressions import attribute_of_self, calls_in, names_in
 
 _OWN = frozenset({"torch", "nn", "F", "math"})
 
@@ -75,6 +75,11 @@ class Program:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
                 found[node.targets[0].attr] = node.value
         return found
+
+    def called_methods(self) -> list[Method]:
+        """Return the further methods that the constructor calls."""
+        called = {attribute_of_self(made.func) for made in calls_in(self.init)}
+        return [made for made in self.methods if made.name in called]
 
     def statements(self) -> list[ast.stmt]:
         """Return the statements of the forward pass and of further methods."""

@@ -3,9 +3,9 @@
 Passes change the canonical program as a syntax tree; the solution follows where the interface does. The computation,
 the parameters and the order in which they are drawn stay as they are.
 
-A teacher's `ModelNew` has the constructor of `Model`, without hints and prose, and the methods that it calls, and calls
-`super().__init__()` whatever the program does. Its kernels stay. A dimension that the program keeps as an attribute is
-read from there: what an answer can copy it need not look up.
+A teacher's `ModelNew` has the constructor of `Model` line by line, without its docstring, and the methods that it
+calls, and calls `super().__init__()` whatever the program does. Kernels stay, behind the functions that launch them.
+Numbers and dimensions that the program keeps are read from there: what an answer can copy it need not look up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..builder.draw import Draw
 from . import layers
 from .dialects import Dialect, dialects
 from .documents import entitle, tell
-from .expressions import attribute_of_self, call, calls_in, path_of, rename_in, words_in
+from .expressions import call, path_of, rename_in, words_in
 from .flow import arrange_flow
 from .layout import Layout, write_body, write_constants, write_parameters
 from .operators import pass_forward_numbers, read_numbers, spell_operators
@@ -198,12 +198,10 @@ def has_same_constructor(constructor: str, program: Program) -> bool:
 def _write_constructor(program: Program) -> str:
     if not program.init and not program.parameters:
         return ""
-    called = {attribute_of_self(made.func) for made in calls_in(program.init)}
     head = ", ".join(("self", *write_parameters(program, False)))
     text = _write_method("__init__", head, ("super().__init__()", *write_body(program.init)))
-    for made in program.methods:
-        if made.name in called:
-            text += _write_method(made.name, ", ".join(("self", *made.arguments)), write_body(made.body))
+    for made in program.called_methods():
+        text += _write_method(made.name, ", ".join(("self", *made.arguments)), write_body(made.body))
     return text
 
 
@@ -219,7 +217,7 @@ def write_solution(parts: tuple[str, str, str], program: Program, layout: Layout
     """
     imports, *blocks = parts[0].rstrip("\n").split(_GAP)
     forward = _write_forward(parts[2], program, renamed)
-    model = layout.write_answer([line.removeprefix("    ") for line in forward.rstrip("\n").split("\n")]).rstrip("\n")
+    model = layout.write_answer([line.removeprefix("    ") for line in forward.rstrip("\n").split("\n")])
     if "math." in model and "import math\n" not in imports:
         imports = f"import math\n{imports}"
     return _GAP.join((imports, *write_constants(program), model, *_from_the_top(blocks))) + "\n"
