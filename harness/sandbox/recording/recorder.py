@@ -226,9 +226,8 @@ class _Session:
             inputs = session._make_inputs(self.request)
             session._convert(model)
             found = session._attempt(model, inputs, hollow)
-        difference = None if found is None else find_difference(without_origins(plan), without_origins(found))
-        if difference is not None:
-            raise Refusal(Outcome.NOT_REPRODUCIBLE, f"in a second model of one process: {difference}"[:300])
+        found = None if found is None else without_origins(found)
+        _require_same(without_origins(plan), found, "in a second model of one process")
 
     def _call_otherwise(self, model: torch.nn.Module, plan: LaunchPlan, hollow: bool) -> None:
         """Raise where forward does something else in other circumstances, or for other tensors of the same sizes.
