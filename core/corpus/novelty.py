@@ -207,7 +207,7 @@ def _absorb(step: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 _NAMES = {"hardtanh": "clamp", "relu6": "clamp", "divide": "scale", "sigmoid_gate": "silu"}
-_NEW = frozenset({"mish", "factor"})
+_NEW = frozenset({"mish", "factor", "softcap"})
 """Functions that no older family has in a chain."""
 OPERATORS_WITH_RESERVED = frozenset(
     {"any_norm", "any_reduction", "any_position", "any_softmax", "any_scan", "any_matmul", "any_conv", "any_pool"}
@@ -218,7 +218,7 @@ OPERATORS_WITH_RESERVED = frozenset(
 
 def normalize(spec: ProgramSpec) -> tuple[object, ...]:
     """Return the normal form of a composition: its operations, without numbers and sizes."""
-    kinds = [_kind(node) for node in spec.computing]
+    kinds = [kind for node in spec.computing for kind in _kinds(node)]
     found: list[object] = [kinds[0]]
     has_bias = spec.level == 2 and any(node.op in ("conv", "linear") for node in spec.nodes)
     for group, members in groupby(kinds[1:], _group):
@@ -232,6 +232,12 @@ def normalize(spec: ProgramSpec) -> tuple[object, ...]:
         if found[place : place + 2] == ["square", "scale"]:
             found[place : place + 2] = ["scale", "square"]
     return tuple(found)
+
+
+def _kinds(node: Node) -> tuple[object, ...]:
+    """Return what a node does, a soft cap as the three operations that it is."""
+    kind = _kind(node)
+    return ("scale", "tanh", "scale") if kind == "softcap" else (kind,)
 
 
 def _kind(node: Node) -> object:

@@ -41,9 +41,23 @@ _DIVISOR = (("divisor", (1.5, 2.0, 2.5, 3.0, 4.0)),)
 DIVIDE = make_operation("divide", "{x} / {a}", "divide by {a}", numbers=_DIVISOR, result="same")
 _GATED = ("torch.sigmoid({x}) * {x}", "multiply by its sigmoid", "{x} * tl.sigmoid({x})")
 SELF_GATE = make_operation("sigmoid_gate", *_GATED, result="one")
-POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, SELF_GATE)
+SOFT_CAP = make_operation(
+    "softcap",
+    "{a} * torch.tanh({x} / {a})",
+    "soft cap at {a}",
+    "{a} * (2.0 * tl.sigmoid(2.0 * {x} / {a}) - 1.0)",
+    numbers=(("cap", (0.75, 1.5, 2.0, 2.5, 3.0, 5.0)),),
+    group="squash",
+    result="same",
+)
+POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, SELF_GATE, SOFT_CAP)
 _PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
-_CANCELLING = frozenset({"elu", "tanh", "selu", "mish"})
+PAIRS: tuple[tuple[Operation, Operation], ...] = (
+    *((LEARNED_SCALE, BIAS), (SCALE, BIAS), (GAIN, BIAS), (GAIN, SHIFT), (SHIFT, DIVIDE), (SHIFT, SCALE)),
+    *((BIAS, SCALE), (BIAS, DIVIDE), (GATE, SHIFT), (RESIDUAL, SCALE), (SUBTRACT, DIVIDE), (DIVIDE, BIAS)),
+)
+"""Steps of arithmetic that follow one another in one expression."""
+_CANCELLING = frozenset({"elu", "tanh", "selu", "mish", "softcap"})
 """Functions that lose digits on what is near zero."""
 _FEW = 12
 """Elements of which a function with a bound may leave none as it was."""
@@ -77,6 +91,7 @@ class Chain:
     num_steps: int = 0
     pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = (POINTWISE, _PLAIN)
     """Functions of one value, and those with numbers, parameters or further inputs; as often one as the other."""
+    pairs: tuple[tuple[Operation, Operation], ...] = PAIRS
 
     @property
     def rank(self) -> int:
@@ -93,6 +108,8 @@ class Chain:
                 )()
             elif self.draw.chance(0.03):
                 added = self._drop()
+            elif self.pairs and self.draw.chance(0.08):
+                added = sum([self.take(operation) for operation in self.draw.choice(self.pairs)])
             else:
                 added = self.take(self.draw.choice(self.pointwise[0 if self.draw.chance(0.5) else 1]))
             self.num_steps += added

@@ -238,7 +238,7 @@ class Lowering:
         # one spelling for each function: what no prompt tells, a policy can only guess
         spelled = applied.triton("{x}", Draw(0), "{v}", numbers)
         return Step(
-            name=applied.operation.name,
+            name=_STEP_NAMES.get(applied.operation.name, applied.operation.name),
             applied=applied,
             spelling=f"{{x}} = {spelled}",
             operands=operands,
@@ -264,6 +264,8 @@ def _call(name: str, taken: set[str]) -> str:
 
 
 _NUMBER_NAMES = {"weight": "share"}
+_STEP_NAMES = {"sigmoid_gate": "silu", "swish": "silu"}
+"""What an answer calls functions that are another one written out."""
 _TAKEN = (
     "x",
     "layer",

@@ -243,9 +243,18 @@ def _write_point(place: int, node: Node, names: Sequence[str], shape: Shape, wor
         operand = _hold_vector(place, node.number("axis"), shape, wording, draw)
     elif kind == "plane":
         operand += f"[:, :, {', '.join(['None'] * (len(shape) - 2))}]"
+    formulas = _FORMULAS.get(applied.operation.name, ())
+    if formulas and draw.chance(0.3):
+        return draw.choice(formulas).format(x=names[0])
     return applied.torch(names[0], operand)
 
 
+_FORMULAS: dict[str, tuple[str, ...]] = {
+    "silu": ("{x} * torch.sigmoid({x})", "{x} * torch.sigmoid({x})", "torch.sigmoid({x}) * {x}"),
+    "mish": ("{x} * torch.tanh(F.softplus({x}))",),
+    "hardswish": ("{x} * F.relu6({x} + 3) / 6",),
+}
+"""Activations as people write them out."""
 _FUNCTIONS = {"max": "amax", "min": "amin"}
 
 

@@ -9,7 +9,7 @@ from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, UNARY, apply, make_operation
 from ..builder.spec import Size
 from ..builder.windows import square_window
-from ..composition.chains import LEARNED_SCALE, Chain
+from ..composition.chains import LEARNED_SCALE, SOFT_CAP, Chain
 from ..composition.heads import (
     MOST_ELEMENTS,
     add_convolution,
@@ -174,7 +174,7 @@ WRITTEN_OUT = (
 def draw_activation(program: Program, draw: Draw) -> None:
     """Draw a pointwise function of a large tensor."""
     x = add_tensor(program, draw, draw_tensor_rank(draw))
-    operations = {operation.name: operation for operation in (*ACTIVATIONS, *UNARY, *RARER, *WRITTEN_OUT)}
+    operations = {operation.name: operation for operation in (*ACTIVATIONS, *UNARY, *RARER, *WRITTEN_OUT, SOFT_CAP)}
     program.point(x, apply(draw.choice(tuple(operations.values())), draw))
 
 

@@ -27,7 +27,7 @@ from ..builder.operations import (
     make_operation,
 )
 from ..builder.spec import draw_size
-from ..composition.chains import _PLAIN, MISH, POINTWISE, SELF_GATE, Chain
+from ..composition.chains import _PLAIN, MISH, POINTWISE, SELF_GATE, SOFT_CAP, Chain
 from ..composition.heads import (
     add_convolution,
     add_image,
@@ -102,7 +102,8 @@ RELATING: tuple[Operation, ...] = (SUBTRACT, SUBTRACT, RESIDUAL, GATE, GATE)
 """How a value and a statistic of it become one."""
 _SQUARING = frozenset({"signed_square", "squared_difference"})
 _ATTEMPTS = 30
-STEPS = ((*POINTWISE, *NEW_UNARY, *FURTHER), (*_PLAIN, *NEW_BINARY))
+_OLDER = tuple(operation for operation in POINTWISE if operation is not SOFT_CAP)
+STEPS = ((*_OLDER, *NEW_UNARY, *FURTHER), (*_PLAIN, *NEW_BINARY))
 """What a chain of an open task may have; a third of it no older chain has."""
 
 
@@ -111,6 +112,7 @@ class OpenChain(Chain):
     """A chain that begins before its head and may read what it has computed again."""
 
     pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = STEPS
+    pairs: tuple[tuple[Operation, Operation], ...] = ()
 
     def take(self, operation: Operation) -> bool:
         """Add a pointwise function where it shows; returns whether it was added."""

@@ -30,6 +30,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "selu": ("elu",),
     "divide": ("scale",),
     "sigmoid_gate": ("silu",),
+    "softcap": ("scale", "tanh"),
     "glu": ("gate", "sigmoid"),
     "swiglu": ("gate", "silu"),
     "squared_difference": ("subtract", "square"),

@@ -51,7 +51,10 @@ def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
         _make_root(program, draw)
     if draw.chance(dialect.helper_methods):
         _make_method(program, draw)
-    match weighted(draw, dialect.flow):
+    flow = weighted(draw, dialect.flow)
+    if flow != "nested":
+        _join(body, draw)
+    match flow:
         case "nested":
             _nest(body, draw)
         case "names":
@@ -101,18 +104,35 @@ def _nest(body: list[ast.stmt], draw: Draw) -> None:
     """Write a value where it is used, if that is in the next statement alone and once."""
     place = 0
     while place < len(body) - 1:
-        made, target = body[place], target_of(body[place])
-        following = body[place + 1]
-        later = body[place + 2 :]
-        is_rebound = target_of(following) == target or isinstance(following, ast.Return)
-        is_free = is_rebound or not any(_uses(node, target) for node in later)
-        is_short = _depth(_value(made)) + _depth(_value(following)) <= _MOST_NESTED
-        is_short = is_short and _length(_value(made)) + _length(_value(following)) < _MOST_LETTERS
-        if is_free and is_short and _uses(_value(following), target) == 1 and draw.chance(0.75):
-            _substitute(following, target, _value(made))
-            del body[place]
-        else:
+        if not (_is_joinable(body, place) and draw.chance(0.75) and _put_in_next(body, place)):
             place += 1
+
+
+def _join(body: list[ast.stmt], draw: Draw) -> None:
+    """Write a step of arithmetic and the next one in one statement: `x * self.scale + self.bias`."""
+    place = 0
+    while place < len(body) - 1:
+        values = (_value(body[place]), _value(body[place + 1]))
+        is_pair = all(isinstance(value, ast.BinOp) and isinstance(value.op, _AUGMENTED) for value in values)
+        if not (is_pair and _is_joinable(body, place) and draw.chance(0.4) and _put_in_next(body, place)):
+            place += 1
+
+
+def _is_joinable(body: list[ast.stmt], place: int) -> bool:
+    """Return whether a statement's value is read in the next statement alone, once, and is short enough for it."""
+    made, following, target = body[place], body[place + 1], target_of(body[place])
+    is_rebound = target_of(following) == target or isinstance(following, ast.Return)
+    is_free = is_rebound or not any(_uses(node, target) for node in body[place + 2 :])
+    is_short = _depth(_value(made)) + _depth(_value(following)) <= _MOST_NESTED
+    is_short = is_short and _length(_value(made)) + _length(_value(following)) < _MOST_LETTERS
+    return is_free and is_short and _uses(_value(following), target) == 1
+
+
+def _put_in_next(body: list[ast.stmt], place: int) -> bool:
+    """Write a statement's value into the next statement, in its place."""
+    _substitute(body[place + 1], target_of(body[place]), _value(body[place]))
+    del body[place]
+    return True
 
 
 def _substitute(node: ast.stmt, wanted: str, value: ast.expr) -> None:

@@ -11,7 +11,20 @@ from attrs import frozen
 
 from ..builder.draw import Draw
 from .dialects import Dialect, weighted
-from .expressions import assign_own, call, dotted, method, name, names_in, number_of, own, path_of, replace_in, walk
+from .expressions import (
+    assign_own,
+    call,
+    calls_in,
+    dotted,
+    method,
+    name,
+    names_in,
+    number_of,
+    own,
+    path_of,
+    replace_in,
+    walk,
+)
 from .layers import keep_number, name_number
 from .program import Program
 
@@ -108,6 +121,7 @@ _NUMBER_NAMES: dict[str, tuple[str, ...]] = {
     "Add": ("offset", "shift", "add_value", "constant"),
     "Sub": ("subtract_value", "offset", "constant"),
     "eps": ("eps", "epsilon"),
+    "cap": ("cap", "softcap", "logit_cap"),
 }
 
 
@@ -122,6 +136,8 @@ def find_operator(node: ast.AST) -> str:
 def spell_operators(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Write every operator in one of its spaces, and arithmetic as operators, functions or methods."""
     spaces: dict[str, str] = {}
+    sums = [part for node in program.statements() for part in walk(node) if isinstance(part, ast.BinOp)]
+    inner = {id(made) for made in calls_in(sums)}
 
     def change(node: ast.expr) -> ast.expr | None:
         if isinstance(node, ast.BinOp):
@@ -132,10 +148,16 @@ def spell_operators(program: Program, dialect: Dialect, draw: Draw) -> None:
         assert isinstance(node, ast.Call)
         # an author writes an operator in one way
         space = spaces.setdefault(found, _choose_space(OPERATORS[found], dialect, draw))
+        if space == "module" and found in _FORMULA and id(node) in inner and draw.chance(0.8):
+            space = "torch"
         return _spell(program, found, node, space, draw)
 
     for node in program.statements():
         replace_in(node, change)
+
+
+_FORMULA = frozenset({"sigmoid", "tanh", "softplus", "relu6"})
+"""Functions that people write in formulas, where they seldom are modules."""
 
 
 def _choose_space(operator: Operator, dialect: Dialect, draw: Draw) -> str:
@@ -279,9 +301,19 @@ def _is_tensor(node: ast.expr) -> bool:
     )
 
 
+def _cap_of(node: ast.expr) -> ast.BinOp | None:
+    """Return the quotient of `cap * torch.tanh(x / cap)`; none for anything else."""
+    if not isinstance(node, ast.BinOp) or find_operator(node.right) != "tanh" or number_of(node.left) is None:
+        return None
+    assert isinstance(node.right, ast.Call)
+    inner = node.right.args[0]
+    return inner if isinstance(inner, ast.BinOp) and number_of(inner.right) == number_of(node.left) else None
+
+
 def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Make numbers of the forward pass constants of the module, or arguments that attributes of the model keep."""
     which, is_global = draw.below(12), draw.chance(dialect.global_numbers)
+    capped: list[ast.expr] = []
 
     def replaced(wanted: str, value: ast.expr) -> ast.expr | None:
         number = number_of(value)
@@ -294,7 +326,16 @@ def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None
             return name_number(program, chosen.upper(), value) if isinstance(number, float) else None
         return keep_number(program, chosen, value) if draw.chance(dialect.passes_numbers) else None
 
+    def change_cap(node: ast.expr) -> ast.expr | None:
+        if (inner := _cap_of(node)) is not None:
+            assert isinstance(node, ast.BinOp)
+            node.left = inner.right = replaced("cap", node.left) or node.left
+            capped.append(inner)
+        return None
+
     def change(node: ast.expr) -> ast.expr | None:
+        if any(node is inner for inner in capped):
+            return None
         if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
             if isinstance(number_of(node.right), float) and _is_tensor(node.left) and number_of(node.right) != 0.5:
                 is_small = abs(float(number_of(node.right) or 0.0)) < 0.01
@@ -315,6 +356,7 @@ def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None
         return None
 
     for node in program.statements():
+        replace_in(node, change_cap)
         replace_in(node, change)
 
 
