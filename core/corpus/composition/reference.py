@@ -65,9 +65,9 @@ class Wording:
         return text.format(**self.arguments)
 
     def write_dim(self, place: int, dim: int, rank: int, draw: Draw) -> str:
-        """Write the dimension of a node, the last one at times as -1."""
-        if dim == rank - 1 and draw.chance(0.3):
-            self.dims[place] = "-1"
+        """Write the dimension of a node, the last one at times as -1, others seldom from the end."""
+        if draw.chance(0.3 if dim == rank - 1 else 0.06):
+            self.dims[place] = str(dim - rank)
         return self.dims.get(place, str(dim))
 
     def hold(self, place: int, value: str) -> str:
@@ -260,7 +260,7 @@ _FUNCTIONS = {"max": "amax", "min": "amin"}
 
 def _write_reduction(place: int, node: Node, x: str, rank: int, wording: Wording, draw: Draw) -> str:
     kind, dims = str(node.option("kind")), node.dims
-    keeps = ", keepdim=True" if node.option("keeps") else ""
+    keeps = ", keepdim=True" if node.option("keeps") else ", keepdim=False" if draw.chance(0.06) else ""
     if kind == "mean" and node.option("keeps") and rank > 2 and dims == tuple(range(2, rank)) and draw.chance(0.25):
         return f"F.adaptive_avg_pool{rank - 2}d({x}, 1)"
     if len(dims) == 1:

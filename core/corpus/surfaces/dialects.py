@@ -134,7 +134,7 @@ _WITHOUT_SHARES = (
         class_doc=(("line", 2), ("block", 4), ("args", 1)),
         forward_doc=(("args", 1), ("none", 2)),
         hints=(("none", 1), ("torch", 2)),
-        operators=(("module", 1), ("function", 1), ("long", 2), ("torch", 5), ("method", 0)),
+        operators=(("module", 1), ("function", 1), ("long", 4), ("torch", 5), ("method", 1)),
         flow=(("again", 4), ("nested", 1)),
     ),
     Dialect(
@@ -160,7 +160,7 @@ _WITHOUT_SHARES = (
         superclass=("super(Model, self).__init__()", "super().__init__()"),
         class_doc=(("none", 2), ("line", 1), ("attributes", 1)),
         hints=(("none", 2), ("torch", 1)),
-        operators=(("module", 12), ("function", 1), ("torch", 1), ("method", 1)),
+        operators=(("module", 10), ("function", 1), ("long", 1), ("torch", 1), ("method", 1)),
         flow=(("again", 2), ("nested", 2)),
     ),
     Dialect(
@@ -191,7 +191,7 @@ _WITHOUT_SHARES = (
         unused_imports=("import math",),
         class_doc=(("line", 1), ("block", 1), ("none", 1)),
         hints=(("none", 1), ("torch", 1)),
-        operators=(("module", 1), ("function", 2), ("long", 1), ("torch", 5), ("method", 2)),
+        operators=(("module", 1), ("function", 2), ("long", 2), ("torch", 5), ("method", 2)),
         arithmetic=(("operator", 7), ("torch", 2)),
         flow=(("again", 3), ("inplace", 2), ("names", 1)),
     ),
@@ -204,7 +204,7 @@ _WITHOUT_SHARES = (
         class_doc=(("none", 2), ("line", 1)),
         size_style=(("long", 1), ("given", 1)),
         keyword_inputs=True,
-        operators=(("module", 3), ("function", 3), ("torch", 3), ("method", 2)),
+        operators=(("module", 3), ("function", 2), ("long", 2), ("torch", 3), ("method", 2)),
         flow=(("again", 1), ("names", 2)),
     ),
     Dialect(

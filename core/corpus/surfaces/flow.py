@@ -60,7 +60,11 @@ def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
         case "names":
             _name_each(program, draw, draw.chance(0.4))
         case "inplace":
-            _work_in_place(program, draw)
+            _name_each(program, draw, is_each=False)
+            _work_in_place(program)
+        case _ if draw.chance(0.15):
+            _work_in_place(program)
+    _keep_inputs(program, draw)
 
 
 def _end(program: Program, dialect: Dialect, draw: Draw) -> None:
@@ -187,9 +191,35 @@ def _describing_name(value: ast.expr) -> str:
     return {ast.Mult: "scaled", ast.Add: "shifted"}.get(type(getattr(value, "op", None)), "")  # type: ignore[arg-type]
 
 
-def _work_in_place(program: Program, draw: Draw) -> None:
+_KEPT = ("identity", "identity", "residual", "shortcut", "skip")
+
+
+def _keep_inputs(program: Program, draw: Draw) -> None:
+    """Give an input that is read again later another name from the first: `identity = x`."""
+    body = program.forward
+    assigned = {target_of(node) for node in body}
+    for argument in program.arguments:
+        chosen = draw.choice(_KEPT)
+        readers = [place for place, node in enumerate(body) if _uses(node, argument.name)]
+        is_kept = len(readers) == 2 and readers[0] == 0 and argument.name not in assigned
+        is_sum = is_kept and _adds(body[readers[1]], argument.name)
+        if is_sum and chosen not in program.taken() and draw.chance(0.5):
+            rename_in(body[readers[1]], {argument.name: chosen})
+            body.insert(0, assign(chosen, name(argument.name)))
+            return
+
+
+def _adds(node: ast.stmt, wanted: str) -> bool:
+    """Return whether a statement adds a name to something, or multiplies something by it."""
+    sides: list[ast.expr] = [node.value] if isinstance(node, ast.AugAssign) else []
+    for part in walk(node):
+        if isinstance(part, ast.BinOp) and isinstance(part.op, (ast.Add, ast.Mult)):
+            sides += [part.left, part.right]
+    return any(isinstance(side, ast.Name) and side.id == wanted for side in sides)
+
+
+def _work_in_place(program: Program) -> None:
     """Write `x = x + y` as `x += y`, where `x` is no input of the model any more."""
-    _name_each(program, draw, is_each=False)
     fresh: set[str] = set()
     for place, node in enumerate(program.forward):
         target, value = target_of(node), _value(node)

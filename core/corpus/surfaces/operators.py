@@ -72,7 +72,7 @@ OPERATORS: dict[str, Operator] = {
     "clamp": Operator("tm", extra=("min", "max")),
     **{key: Operator("tm") for key in ("abs", "exp", "sin", "cos", "log", "sqrt", "rsqrt", "square", "neg", "tril")},
     **{key: Operator("tm") for key in ("triu", "masked_fill", "flip", "norm", "einsum")},
-    **dict.fromkeys(("sum", "mean", "amax", "amin", "logsumexp", "argmax", "argmin", "prod"), _REDUCTION),
+    **dict.fromkeys(("sum", "mean", "amax", "amin", "max", "min", "logsumexp", "argmax", "argmin", "prod"), _REDUCTION),
     **dict.fromkeys(("cumsum", "cumprod", "var", "std"), _REDUCTION),
     **{key: Operator("tm", num_tensors=2) for key in ("matmul", "bmm", "mv", "mm", "maximum", "minimum", "lerp")},
     **{
@@ -130,12 +130,13 @@ def find_operator(node: ast.AST) -> str:
     if not isinstance(node, ast.Call):
         return ""
     space, _, found = path_of(node.func).rpartition(".")
-    return found if space in ("torch", "F", "torch.nn.functional") and found in OPERATORS else ""
+    return found if space in ("torch", "F", "nn.functional", "torch.nn.functional") and found in OPERATORS else ""
 
 
 def spell_operators(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Write every operator in one of its spaces, and arithmetic as operators, functions or methods."""
     spaces: dict[str, str] = {}
+    long = _LONG if draw.chance(0.65) else "nn.functional."
     sums = [part for node in program.statements() for part in walk(node) if isinstance(part, ast.BinOp)]
     inner = {id(made) for made in calls_in(sums)}
 
@@ -150,7 +151,7 @@ def spell_operators(program: Program, dialect: Dialect, draw: Draw) -> None:
         space = spaces.setdefault(found, _choose_space(OPERATORS[found], dialect, draw))
         if space == "module" and found in _FORMULA and id(node) in inner and draw.chance(0.8):
             space = "torch"
-        return _spell(program, found, node, space, draw)
+        return _spell(program, found, node, space, long, draw)
 
     for node in program.statements():
         replace_in(node, change)
@@ -167,20 +168,20 @@ def _choose_space(operator: Operator, dialect: Dialect, draw: Draw) -> str:
     return weighted(draw, weights) if weights else sorted(able)[0]
 
 
-def _spell(program: Program, found: str, node: ast.Call, space: str, draw: Draw) -> ast.expr:
+def _spell(program: Program, found: str, node: ast.Call, space: str, long: str, draw: Draw) -> ast.expr:
     operator = OPERATORS[found]
     tensors, rest = node.args[: operator.num_tensors], node.args[operator.num_tensors :]
     words = list(node.keywords)
     if operator.extra and rest and len(rest) <= len(operator.extra) and draw.chance(0.5):
         words = [ast.keyword(arg=key, value=value) for key, value in zip(operator.extra, rest, strict=False)] + words
         rest = []
-    elif operator is _REDUCTION and not rest and words and words[0].arg == "dim" and draw.chance(0.25):
+    elif operator.extra == ("dim",) and not rest and words and words[0].arg == "dim" and draw.chance(0.35):
         rest, words = [words[0].value], words[1:]
     if space == "module" and (made := _as_module(program, operator, found, tensors, rest, words, draw)) is not None:
         return made
     if space == "method" and (_is_simple(tensors[0]) or found in ROOTS):
         return method(tensors[0], found, [*tensors[1:], *rest], words)
-    path = {"long": _LONG + found, "function": f"F.{found}"}.get(space, _plain(operator, found))
+    path = {"long": long + found, "function": f"F.{found}"}.get(space, _plain(operator, found))
     return ast.Call(func=dotted(path), args=[*tensors, *rest], keywords=words)
 
 
