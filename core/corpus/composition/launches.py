@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
 from ..builder.drafts import Device
 from ..builder.operations import Applied
@@ -176,3 +176,17 @@ class Function:
         found = [*self.tensors, *self.numbers]
         found[1:1] = [("layer", self.module)] if self.module else []
         return found
+
+
+def own_weights(
+    function: Function, weights: tuple[tuple[str, str], ...], numbers: tuple[tuple[str, str], ...] = ()
+) -> Function:
+    """Return a layer's function that is given its weights and numbers in place of the layer."""
+    first, *others = function.tensors
+    return evolve(
+        function,
+        tensors=(first, *weights, *others),
+        held=(),
+        numbers=(*numbers, *function.numbers),
+        host=tuple(line.replace("layer.weight", "weight") for line in function.host),
+    )

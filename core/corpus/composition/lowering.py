@@ -13,7 +13,7 @@ from attrs import Factory, define, evolve, frozen
 
 from ..builder.draw import Draw
 from ..builder.wording import Kernel
-from .launches import Epilogue, Function, Step
+from .launches import Epilogue, Function, Step, own_weights
 from .product_kernels import write_attention, write_linear, write_matmul
 from .program import VIEWS, Node, ProgramSpec
 from .reference import Wording
@@ -172,6 +172,14 @@ class Lowering:
             return write_elements(arguments[0], epilogue)
         x, kind, rank = arguments[0], str(node.option("kind")), len(nodes[node.inputs[0]].shape)
         keeps = bool(node.option("keeps"))
+        if made.head == self.wording.own:
+            bias = "self.bias" if node.option("bias") else "None"
+            window = node.window
+            if window is None:
+                return own_weights(write_linear(x, "", rank, epilogue), (("weight", module), ("bias", bias)))
+            convolution = write_convolution(window.rank, False, False, x, "", epilogue, is_own=True)
+            numbers = (("stride", f"stride={window.stride[0]}"), ("padding", f"padding={window.padding[0]}"))
+            return own_weights(convolution, (("weight", module), ("bias", bias)), numbers)
         match node.op:
             case "conv":
                 window = node.window
@@ -273,6 +281,10 @@ _TAKEN = (
     "dim",
     "keepdim",
     "eps",
+    "weight",
+    "bias",
+    "stride",
+    "padding",
     "acc",
     "offs",
     "mask",

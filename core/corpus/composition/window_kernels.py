@@ -127,9 +127,11 @@ def write_convolution(
     module: str,
     epilogue: Epilogue,
     is_same: bool = False,
+    is_own: bool = False,
 ) -> Function:
     """Write a convolution, transposed or not, whose bias and following steps are part of its kernel.
 
+    One of the model's own weights (`is_own`) is given its stride and padding, each one number.
     A layer whose padding `is_same` says that in a word, so that its numbers are computed.
     """
     code = WindowCode(rank=rank, is_transposed=is_transposed)
@@ -139,10 +141,17 @@ def write_convolution(
     if is_same:
         sources.remove("padding")
         letters = letters.replace("P", "")
-    host = [
-        f"N, C, {', '.join(code.axes)} = x.shape",
+    numbers = [
         "F = layer.out_channels",
         f"{code.unpack(letters)} = {', '.join(f'layer.{source}' for source in sources)}",
+    ]
+    if is_own:
+        numbers = [f"F, _, {', '.join(f'K{axis}' for axis in code.axes)} = weight.shape"]
+        for letter, number in (("S", "stride"), ("P", "padding"), ("D", "1")):
+            numbers.append(" = ".join([*(f"{letter}{axis}" for axis in code.axes), number]))
+    host = [
+        f"N, C, {', '.join(code.axes)} = x.shape",
+        *numbers,
         *padding,
         *code.lengths(),
     ]

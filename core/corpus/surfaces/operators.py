@@ -98,7 +98,9 @@ OPERATORS: dict[str, Operator] = {
     "batch_norm": Operator("f"),
     "group_norm": Operator("f"),
     "cosine_similarity": Operator("tf", num_tensors=2),
-    **{f"conv{kind}{rank}d": Operator("f", num_tensors=2) for kind in ("", "_transpose") for rank in (1, 2, 3)},
+    **{f"conv{rank}d": Operator("f", extra=("stride", "padding"), num_tensors=3) for rank in (1, 2, 3)},
+    **{f"conv_transpose{rank}d": Operator("f", num_tensors=2) for rank in (1, 2, 3)},
+    "linear": Operator("f", num_tensors=3),
 }
 ROOTS = frozenset({"sqrt", "rsqrt"})
 """Functions that are methods of sums in parentheses too."""

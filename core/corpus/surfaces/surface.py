@@ -253,6 +253,9 @@ def _write_forward(forward: str, program: Program, renamed: Renamed) -> str:
         return match[0] if kept is None else f"dim=self.{kept}"
 
     forward = re.sub(r"\bself\.(\w+)", attribute, forward)
+    for number in ("stride", "padding"):
+        if isinstance(kept := program.attributes().get(number), ast.Name) and kept.id == number:
+            forward = re.sub(rf"\b{number}=\d+", f"{number}=self.{number}", forward)
     forward = re.sub(r"\bdim=(-?\d+)\b(?!\.)", dim, forward)
     if renamed.inputs:
         # neither attributes, nor keywords of a launch, nor texts
