@@ -65,6 +65,8 @@ class Dialect:
     """Of the fractions among them: their value is a default that a constant of the module names (`eps=EPS`)."""
     global_numbers: float = 0.08
     """Of the fractions in `forward` that no argument gives: constants of the module that it names."""
+    flags: float = 0.025
+    """Steps of `forward` under a flag of the constructor: `if self.use_relu:`."""
     asserts: float = 0.03
     """Constructors that assert something of an argument."""
     further_keywords: float = 0.015

@@ -39,21 +39,30 @@ _DEFAULTS: dict[str, Value] = {
     "margin": 1.0,
     "dim": -1,
     "reduction": "mean",
+    "ceil_mode": False,
+    "return_indices": False,
+    "count_include_pad": True,
 }
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "Conv": ("stride", "padding", "dilation", "groups", "bias"),
     "ConvTranspose": ("stride", "padding", "output_padding", "groups", "bias"),
-    "MaxPool": ("padding", "dilation"),
-    "AvgPool": ("padding",),
+    "MaxPool": ("padding", "dilation", "return_indices", "ceil_mode"),
+    "AvgPool": ("padding", "ceil_mode", "count_include_pad"),
+    "GroupNorm": ("eps",),
+    "BatchNorm": ("eps",),
     "Linear": ("bias",),
 }
-_PASSED = ("stride", "padding", "output_padding", "dilation", "groups", "bias", "eps", "kernel_size", "num_groups")
+_MOST_WRITTEN = {"MaxPool": 2, "AvgPool": 1}
+_PASSED = (
+    *("stride", "padding", "output_padding", "dilation", "groups", "bias", "eps", "kernel_size", "num_groups"),
+    *("ceil_mode", "return_indices"),
+)
 _ORDER = (
     *("in_channels", "c_in", "in_ch", "channels_in", "in_planes", "in_features", "input_size", "d_in"),
     *("in_dim", "n_in", "out_channels", "c_out", "out_ch", "channels_out", "out_planes", "out_features"),
     *("hidden_size", "d_out", "out_dim", "n_out", "channels", "num_channels", "num_features", "features"),
     *("dim", "num_groups", "kernel_size", "stride", "padding", "output_padding", "dilation", "groups"),
-    *("bias", "eps"),
+    *("bias", "eps", "ceil_mode", "return_indices"),
 )
 """In which people list the arguments of a constructor, as far as they are known; others follow."""
 _UNUSED: dict[str, Value] = {"dropout": 0.0, "inplace": False, "verbose": False, "init_scale": 1.0}
@@ -153,7 +162,7 @@ def pass_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
         if signature is None:
             continue
         if draw.chance(dialect.full_layers):
-            _spell_out(layer, kind)
+            _spell_out(layer, kind, draw)
         for place, argument in enumerate(layer.args):
             if place < len(signature) and is_literal(argument) and draw.chance(dialect.passes_numbers):
                 wanted = signature[place]
@@ -165,11 +174,13 @@ def pass_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
                 word.value = pass_argument(program, word.arg, word.value, taken)
 
 
-def _spell_out(layer: ast.Call, kind: str) -> None:
+def _spell_out(layer: ast.Call, kind: str, draw: Draw) -> None:
     """Write the options of a layer that has them at their defaults."""
     present = {word.arg for word in layer.keywords}
     signature = _SIGNATURES[kind][: len(layer.args)]
-    for option in _OPTIONS.get(kind[:-2] if kind[-1] == "d" else kind, ()):
+    options = _OPTIONS.get(kind[:-2] if kind[-1] == "d" else kind, ())
+    # of what hardly anybody writes, seldom all
+    for option in options if draw.chance(0.4) else options[: _MOST_WRITTEN.get(kind[:-2], len(options))]:
         if option not in present and option not in signature:
             layer.keywords.append(ast.keyword(arg=option, value=ast.Constant(value=_DEFAULTS[option])))
 

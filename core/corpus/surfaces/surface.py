@@ -23,7 +23,7 @@ from . import layers
 from .dialects import Dialect, dialects
 from .documents import entitle, tell
 from .expressions import call, path_of, rename_in, words_in
-from .flow import arrange_flow
+from .flow import arrange_flow, ask_flag
 from .layout import Layout, write_body, write_constants, write_parameters
 from .operators import pass_forward_numbers, read_numbers, spell_operators
 from .parameters import fill_parameters, keep_root, pass_initial_values, pass_shapes
@@ -113,12 +113,16 @@ def _write_program(
     if program.parameters and draw.chance(dialect.further_keywords):
         layers.take_keywords(program, draw)
     arrange_flow(program, dialect, draw)
+    if draw.chance(dialect.flags):
+        ask_flag(program, draw)
     if draw.chance(dialect.computed_attributes):
         keep_root(program, draw)
     if draw.chance(dialect.asserts):
         layers.assert_arguments(program, draw)
     if draw.chance(dialect.uniform_inputs):
         _draw_uniform(program)
+    elif draw.chance(0.1):
+        _scale_input(program, draw)
     sizes = write_sizes(program, dialect, draw)
     description = re.sub(r"\b\w+\b", lambda match: inputs.get(match[0], match[0]), task.description)
     layout = Layout(program, dialect, tell(description, draw), draw)
@@ -171,6 +175,23 @@ def _draw_uniform(program: Program) -> None:
     first = program.arguments[0].value
     if isinstance(first, ast.Call) and path_of(first.func) == "torch.randn" and any(_mixes(kind) for kind in kinds):
         program.arguments[0].value = call("torch.rand", *first.args)
+
+
+def _scale_input(program: Program, draw: Draw) -> None:
+    """Scale the input of a convolution, of pooling or of a norm: `torch.randn(...) * 0.5`."""
+    kinds = {path_of(layer.func) for layer in layers.layers_in(program)}
+    first = program.arguments[0].value
+    is_plain = isinstance(first, ast.Call) and path_of(first.func) == "torch.randn"
+    if not is_plain or "nn.Linear" in kinds or not any(_mixes(kind) for kind in kinds):
+        return
+    assert isinstance(first, ast.Call)
+    if draw.chance(0.25):
+        value = ast.BinOp(left=call("torch.rand", *first.args), op=ast.Mult(), right=ast.Constant(value=2))
+        program.arguments[0].value = ast.BinOp(left=value, op=ast.Sub(), right=ast.Constant(value=1))
+        return
+    number = ast.Constant(value=draw.choice((0.5, 0.5, 0.8, 1.5, 2.0, 3.0)))
+    left, right = (number, first) if draw.chance(0.5) else (first, number)
+    program.arguments[0].value = ast.BinOp(left=left, op=ast.Mult(), right=right)
 
 
 def _mixes(kind: str) -> bool:

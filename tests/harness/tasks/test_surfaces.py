@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 
 import pytest
@@ -53,8 +54,8 @@ def assert_same_work(canonical: Example, dialect: Dialect, seed: int) -> bool:
     if shapes != [value.shape for value in own_inputs]:
         return False
     if any(not torch.equal(left, right) for left, right in zip(inputs, own_inputs, strict=True)):
-        # uniform in place of normal: what is the same is what is made of it
-        assert "torch.rand(" in written.source
+        # uniform in place of normal, or scaled: what is the same is what is made of it
+        assert re.search(r"torch\.rand\(|\d \* torch\.randn\(|torch\.randn\(.*\) \* \d", written.source)
         own_results = run(canonical.task, inputs)[2]
     assert all(torch.equal(left, right) for left, right in zip(parameters, own_parameters, strict=True))
     for left, right in zip(results, own_results, strict=True):

@@ -213,6 +213,17 @@ FORMS = {
     "a vector that gets its ones": r"self\.\w+(\.view\(1, -1, 1|\[None, :, None)",
     "a learned number": r"nn\.Parameter\(torch\.(tensor|full)\(",
     "an unused argument": r"dropout",
+    "two steps in one statement": r"\w+ [*/] [\w.]+ [+-] self\.\w+$",
+    "an activation written out": r"(\w+) \* torch\.sigmoid\(\1\)",
+    "a dimension from the end": r"dim=-[23]\b",
+    "a dimension by its place": r"\.(sum|mean|softmax|amax|amin)\(-?\d|torch\.(sum|mean|softmax)\(\w+, -?\d",
+    "a dimension that is not kept": r"keepdim=False",
+    "functions of nn": r"(?<!torch\.)\bnn\.functional\.\w+\(",
+    "an input's second name": r"^        (identity|residual|shortcut|skip) = \w+$",
+    "weights of the model's own": r"(linear|conv\dd)\(\w+, self\.\w+",
+    "scaled inputs": r"\d \* torch\.randn\(|torch\.randn\(.*\) \* \d",
+    "a step under a flag": r"^        if self\.(use|apply|with)_\w+:$",
+    "options at their defaults": r"dilation=1|ceil_mode=False",
 }
 
 
