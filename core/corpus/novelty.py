@@ -206,7 +206,7 @@ def _absorb(step: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
                 yield (*chain[:place], *chain[place + 1 :])
 
 
-_NAMES = {"hardtanh": "clamp", "relu6": "clamp", "divide": "scale", "sigmoid_gate": "silu"}
+_NAMES = {"hardtanh": "clamp", "relu6": "clamp", "divide": "scale", "sigmoid_gate": "silu", "minus": "shift"}
 _NEW = frozenset({"mish", "factor", "softcap"})
 """Functions that no older family has in a chain."""
 OPERATORS_WITH_RESERVED = frozenset(

@@ -39,6 +39,8 @@ RELU6 = make_operation("relu6", "F", "ReLU6", "tl.minimum(tl.maximum({x}, 0.0), 
 LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", result="same")
 _DIVISOR = (("divisor", (1.5, 2.0, 2.5, 3.0, 4.0)),)
 DIVIDE = make_operation("divide", "{x} / {a}", "divide by {a}", numbers=_DIVISOR, result="same")
+_AMOUNTS = (("amount", (0.1, 0.2, 0.25, 0.3, 0.5, 0.75, 1.0)),)
+MINUS = make_operation("minus", "{x} - {a}", "subtract {a}", numbers=_AMOUNTS, result="same")
 _GATED = ("torch.sigmoid({x}) * {x}", "multiply by its sigmoid", "{x} * tl.sigmoid({x})")
 SELF_GATE = make_operation("sigmoid_gate", *_GATED, result="one")
 SOFT_CAP = make_operation(
@@ -53,7 +55,8 @@ SOFT_CAP = make_operation(
 POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, SELF_GATE, SOFT_CAP)
 _PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
 PAIRS: tuple[tuple[Operation, Operation], ...] = (
-    *((LEARNED_SCALE, BIAS), (SCALE, BIAS), (GAIN, BIAS), (GAIN, SHIFT), (SHIFT, DIVIDE), (SHIFT, SCALE)),
+    *((LEARNED_SCALE, BIAS), (SCALE, BIAS), (GAIN, BIAS), (GAIN, SHIFT), (MINUS, DIVIDE), (MINUS, SCALE)),
+    *((MINUS, DIVIDE), (LEARNED_SCALE, MINUS), (SHIFT, DIVIDE)),
     *((BIAS, SCALE), (BIAS, DIVIDE), (GATE, SHIFT), (RESIDUAL, SCALE), (SUBTRACT, DIVIDE), (DIVIDE, BIAS)),
 )
 """Steps of arithmetic that follow one another in one expression."""
@@ -143,7 +146,11 @@ class Chain:
             # inputs come first, so that no kernel waits for one
             other = self.program.input(self.program.shape(self.x), self.draw.choice(("r", "y", "other")))
             self.has_input = True
-        self.x = self.program.point(self.x, apply(operation, self.draw), operand, axis=max(self.axis, 0), other=other)
+        applied = apply(operation, self.draw)
+        if operation is SHIFT and self.pairs and applied.values[0] < 0:
+            # programs say `x - 0.5`, and so do answers
+            applied = Applied(operation=MINUS, values=(-applied.values[0],))
+        self.x = self.program.point(self.x, applied, operand, axis=max(self.axis, 0), other=other)
         self._note(operation)
         return True
 
@@ -166,7 +173,7 @@ class Chain:
             self.order *= 2
         elif operation.name == "gate":
             self.order += 1
-        elif operation.name in ("bias", "shift", "sigmoid", "softplus"):
+        elif operation.name in ("bias", "shift", "minus", "sigmoid", "softplus"):
             self.order = 0
 
     def _candidates(self) -> list[int]:

@@ -31,6 +31,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "divide": ("scale",),
     "sigmoid_gate": ("silu",),
     "softcap": ("scale", "tanh"),
+    "minus": ("shift",),
     "glu": ("gate", "sigmoid"),
     "swiglu": ("gate", "silu"),
     "squared_difference": ("subtract", "square"),
