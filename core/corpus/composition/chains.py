@@ -102,7 +102,7 @@ class Chain:
 
     def extend(self, num_steps: int, most_kernels: int) -> None:
         """Add so many steps, at most `most_kernels` of them with a kernel of their own."""
-        attempts = 0
+        attempts = added = 0
         while self.num_steps < num_steps and attempts < 60:
             attempts += 1
             if self.num_kernels < most_kernels and self.draw.chance(0.45):
