@@ -21,7 +21,7 @@ from tritonrl.core.corpus.composition.program import Program, ProgramSpec
 from tritonrl.core.corpus.composition.writing import write_program
 from tritonrl.core.corpus.novelty import normalize
 from tritonrl.core.corpus.registry import SUPERSEDED
-from tritonrl.core.task import Profile
+from tritonrl.core.task import Example, Profile
 from tritonrl.core.text.named_sizes import with_constants
 
 FAMILIES = [(level, name) for level, names in families(4).items() for name in names]
@@ -84,6 +84,33 @@ def test_an_answer_computes_no_number() -> None:
         texts = (made.solution.partition("class ModelNew")[0] for made in drawn)
         # what the constructor names is not the kernels'
         assert len({re.sub(r"^(import math|[A-Z_]+ = .*)\s+", "", text, flags=re.MULTILINE) for text in texts}) <= most
+
+
+def drawn(level: int, *families: str) -> list[Example]:
+    """Return examples of families, in the canonical form."""
+    return list(islice(examples(Split.TRAIN, level, 3, families), 250))
+
+
+def test_layers_of_own_weights_are_answered_by_functions_of_them() -> None:
+    """A function of the model's own weights is answered by one of the same arguments, in a small part of the tasks."""
+    made = [*drawn(1, "any_conv"), *drawn(2, "conv_then"), *drawn(2, "linear_then")]
+    pattern = r"F\.(linear|conv\dd)\(\w+, self\.weight(, self\.bias)?([^()]*)\)"
+    own = [(one, found) for one in made if (found := re.search(pattern, one.task.source))]
+    assert 0.02 < len(own) / len(made) < 0.12
+    for one, found in own:
+        call = rf"\b{found[1]}\w*\(\w+, self\.weight{found[2] or ', None'}.*{found[3].strip(', ')}"
+        assert re.search(call, one.solution.partition("class ModelNew")[2]), one.task.task_id
+
+
+def test_answers_call_activations_that_are_written_out_what_they_are() -> None:
+    """`x * torch.sigmoid(x)` is `silu` to an answer, whoever draws it, and `x - 0.5` is a subtraction."""
+    made = [*drawn(1, "any_activation"), *drawn(2, "norm_then"), *drawn(2, "pool_then")]
+    gated = [e for e in made if re.search(r"\bx \* torch\.sigmoid\(x\)|torch\.sigmoid\(x\) \* x\b", e.task.source)]
+    assert len(gated) > 10
+    assert all("silu" in one.solution and "sigmoid_gate" not in one.solution for one in gated)
+    chains = [one.solution for one in made if one.task.level == 2]
+    assert not any("shift=-" in solution for solution in chains)
+    assert any("_minus" in solution for solution in chains)
 
 
 @settings(max_examples=150, deadline=None)
