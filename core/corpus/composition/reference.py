@@ -10,6 +10,7 @@ from attrs import Factory, define
 from ..builder.draw import Draw
 from ..builder.windows import literal
 from ..builder.wording import Reference
+from .own_layers import OWNED, may_own_weights, write_own_layer
 from .program import Node, ProgramSpec, Shape
 
 _SMALL_CAPITALS: dict[str, tuple[str, str]] = {
@@ -88,7 +89,7 @@ def _draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
     )
     wanted = [_attribute(node) for node in spec.nodes]
     able = [place for place, node in enumerate(spec.nodes) if may_own_weights(node)]
-    if able and spec.level < 3 and not {"weight", "bias", "gain"} & {*wanted} and draw.chance(_OWNED):
+    if able and spec.level < 3 and not {"weight", "bias", "gain"} & {*wanted} and draw.chance(OWNED):
         wording.own = able[0]
         wanted[able[0]] = "weight"
     totals, seen = Counter(name for name in wanted if name), Counter[str]()
@@ -97,19 +98,6 @@ def _draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
             seen[name] += 1
             wording.attributes[place] = name if totals[name] == 1 else f"{name}{seen[name]}"
     return wording
-
-
-_OWNED = 0.1
-"""Of the tasks with a convolution or a linear layer: its weights are the model's own parameters."""
-
-
-def may_own_weights(node: Node) -> bool:
-    """Return whether a layer is a function of weights, a stride and a padding that are the same on all sides."""
-    window = node.window
-    if node.op != "conv" or window is None:
-        return node.op == "linear"
-    is_plain = not window.is_transposed and node.number("groups") == 1 and set(window.dilation) == {1}
-    return is_plain and len(set(window.stride)) == 1 and len(set(window.padding)) == 1
 
 
 def _attribute(node: Node) -> str:
@@ -146,7 +134,12 @@ def _express(
     x = names[0]
     match node.op:
         case "conv" | "linear" if place == wording.own:
-            return _write_own_layer(place, node, x, shape, wording, draw)
+            at = -1 if node.op == "linear" else 1
+            inner, outer = wording.inside(shape[at].text), wording.inside(node.shape[at].text)
+            weight, lines, text = write_own_layer(node, x, inner, outer, draw)
+            wording.hold(place, weight)
+            wording.init += lines
+            return text
         case "conv":
             return f"{wording.hold(place, _write_convolution(place, node, shape, wording, draw))}({x})"
         case "pool":
@@ -199,30 +192,6 @@ def _write_convolution(place: int, node: Node, shape: Shape, wording: Wording, d
     if not node.option("bias"):
         words.append("bias=False")
     return f"nn.Conv{'Transpose' if window.is_transposed else ''}{window.rank}d({', '.join(words)})"
-
-
-_FILLING = ("nn.init.xavier_uniform_(self.weight)", "nn.init.kaiming_uniform_(self.weight)")
-
-
-def _write_own_layer(place: int, node: Node, x: str, shape: Shape, wording: Wording, draw: Draw) -> str:
-    """Keep weights and a bias as parameters, and write the function of them."""
-    window, is_linear = node.window, node.op == "linear"
-    inner, outer = (wording.inside(sizes[-1 if is_linear else 1].text) for sizes in (shape, node.shape))
-    sides = "".join(f", {length}" for length in window.kernel) if window is not None else ""
-    is_filled = draw.chance(0.4)
-    scale = draw.choice(("0.02", "0.05")) if is_linear else draw.choice(("0.05", "0.1"))
-    value = f"torch.empty({outer}, {inner}{sides})" if is_filled else f"torch.randn({outer}, {inner}{sides}) * {scale}"
-    wording.hold(place, f"nn.Parameter({value})")
-    given = [x, "self.weight"]
-    if node.option("bias"):
-        wording.init.append(f"self.bias = nn.Parameter(torch.randn({outer}))")
-        given.append("self.bias")
-    if is_filled:
-        wording.init.append(draw.choice(_FILLING))
-    if window is None:
-        return f"F.linear({', '.join(given)})"
-    numbers = f"stride={window.stride[0]}, padding={window.padding[0]}"
-    return f"F.conv{window.rank}d({', '.join(given)}, {numbers})"
 
 
 def _write_pool(node: Node) -> str:

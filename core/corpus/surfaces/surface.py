@@ -23,7 +23,8 @@ from . import layers
 from .dialects import Dialect, dialects
 from .documents import entitle, tell
 from .expressions import call, path_of, rename_in, words_in
-from .flow import arrange_flow, ask_flag
+from .flags import ask_flag
+from .flow import arrange_flow
 from .layout import Layout, write_body, write_constants, write_parameters
 from .operators import pass_forward_numbers, read_numbers, spell_operators
 from .parameters import fill_parameters, keep_root, pass_initial_values, pass_shapes
