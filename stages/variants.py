@@ -200,9 +200,11 @@ VARIANTS: tuple[VariantRow, ...] = (
     ),
     # squares on the way to what has none
     _row(Variant.SCALE_1E30, _is_any_scale_fair, scale=1e30),
-    # a minimum or maximum that begins at a large number
-    _row(Variant.ALL_POSITIVE_1E20, _is_any_scale_fair, scale=1e20, side=1),
-    _row(Variant.ALL_NEGATIVE_1E20, _is_any_scale_fair, scale=1e20, side=-1),
+    # a minimum or maximum that begins at a large number, or has one past the end of a row: declared rows may have none
+    *(
+        evolve(_row(variant, _is_any_scale_fair, scale=1e20, side=side), profile=Profile.LARGER)
+        for variant, side in ((Variant.ALL_POSITIVE_1E20, 1), (Variant.ALL_NEGATIVE_1E20, -1))
+    ),
     # an epsilon that is missing or another one
     _row(Variant.SCALE_1E_4, lambda facts: facts.degree == 0 and facts.is_exact, scale=1e-4),
     # a quotient of exponentials, which is NaN beyond 44 (a tanh) or 88, where PyTorch's function has become constant;

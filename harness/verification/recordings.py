@@ -127,7 +127,7 @@ def later_variants(task: Task, context: VerifierContext) -> list[VariantInputs]:
         variants.append(Variant.BETWEEN)
     if context.oracle.beyond(task):
         variants.append(Variant.BEYOND)
-    if context.cuda is None and context.oracle.whole_blocks(task):
+    if context.oracle.whole_blocks(task):
         variants.append(Variant.WHOLE_BLOCKS)
     return [context.describe(variant, task) for variant in variants]
 

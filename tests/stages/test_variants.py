@@ -75,6 +75,8 @@ def test_equal_zeros_have_either_sign_and_each_comes_first(shape: tuple[int, ...
 def test_some_variants_alone_change_sizes() -> None:
     """Larger dimensions, remainders and drawn sizes are sizes of their own; the others use what they are given."""
     own = {Variant(profile.value): profile for profile in Profile if profile not in GIVEN}
+    # whose rows end within a block
+    own |= dict.fromkeys((Variant.ALL_POSITIVE_1E20, Variant.ALL_NEGATIVE_1E20), Profile.LARGER)
     own |= dict.fromkeys((Variant.SPREAD_30, Variant.SPREAD_90), Profile.SMALL)  # whose elements are judged one by one
     for variant in Variant:
         assert describe(variant, ("float32",), Profile.DECLARED).profile is own.get(variant, Profile.DECLARED)

@@ -36,6 +36,13 @@ MISH = make_operation(
     result="one",
 )
 RELU6 = make_operation("relu6", "F", "ReLU6", "tl.minimum(tl.maximum({x}, 0.0), 6.0)", group="clamp", result="one")
+CELU = make_operation(
+    "celu",
+    "F",
+    "CELU with alpha {a}",
+    "tl.where({x} > 0, {x}, {a} * (tl.exp({x} / {a}) - 1.0))",
+    numbers=(("alpha", (0.5, 0.75, 1.25, 1.5, 2.0)),),
+)
 LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", result="same")
 _DIVISOR = (("divisor", (1.5, 2.0, 2.5, 3.0, 4.0)),)
 DIVIDE = make_operation("divide", "{x} / {a}", "divide by {a}", numbers=_DIVISOR, result="same")
@@ -52,15 +59,16 @@ SOFT_CAP = make_operation(
     group="squash",
     result="same",
 )
-POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, SELF_GATE, SOFT_CAP)
-_PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
+SUBTRAHEND = make_operation("subtrahend", "{x} - {v}", "subtract {v}", operand=Operand.VECTOR)
+POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, CELU, SELF_GATE, SOFT_CAP)
+_PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, SUBTRAHEND, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
 PAIRS: tuple[tuple[Operation, Operation], ...] = (
     *((LEARNED_SCALE, BIAS), (SCALE, BIAS), (GAIN, BIAS), (GAIN, SHIFT), (MINUS, DIVIDE), (MINUS, SCALE)),
     *((MINUS, DIVIDE), (LEARNED_SCALE, MINUS), (SHIFT, DIVIDE)),
     *((BIAS, SCALE), (BIAS, DIVIDE), (GATE, SHIFT), (RESIDUAL, SCALE), (SUBTRACT, DIVIDE), (DIVIDE, BIAS)),
 )
 """Steps of arithmetic that follow one another in one expression."""
-_CANCELLING = frozenset({"elu", "tanh", "selu", "mish", "softcap"})
+_CANCELLING = frozenset({"elu", "celu", "tanh", "selu", "mish", "softcap"})
 """Functions that lose digits on what is near zero."""
 _FEW = 12
 """Elements of which a function with a bound may leave none as it was."""
@@ -173,7 +181,7 @@ class Chain:
             self.order *= 2
         elif operation.name == "gate":
             self.order += 1
-        elif operation.name in ("bias", "shift", "minus", "sigmoid", "softplus"):
+        elif operation.name in ("bias", "subtrahend", "shift", "minus", "sigmoid", "softplus"):
             self.order = 0
 
     def _candidates(self) -> list[int]:

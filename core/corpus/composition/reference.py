@@ -69,7 +69,7 @@ class Wording:
 
     def write_dim(self, place: int, dim: int, rank: int, draw: Draw) -> str:
         """Write the dimension of a node, the last one at times as -1, others seldom from the end."""
-        if draw.chance(0.3 if dim == rank - 1 else 0.06):
+        if draw.chance(0.3 if dim == rank - 1 else 0.1):
             self.dims[place] = str(dim - rank)
         return self.dims.get(place, str(dim))
 
@@ -181,7 +181,7 @@ def _write_convolution(place: int, node: Node, shape: Shape, wording: Wording, d
     window = node.window
     assert window is not None
     keywords = dict(window.keywords())
-    if window.keeps_sides and draw.chance(0.2):
+    if window.keeps_sides and draw.chance(0.35):
         wording.same.add(place)
         keywords["padding"] = '"same"'
     inner, outer = wording.inside(shape[1].text), wording.inside(node.shape[1].text)

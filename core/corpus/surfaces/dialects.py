@@ -30,6 +30,8 @@ class Dialect:
     """Those of PyTorch; `F` is imported where it is used, and at times where it is not."""
     unused_imports: tuple[str, ...] = ()
     unused_import_share: float = 0.0
+    typing_hints: float = 0.0
+    """Share of the typed programs whose constructors say `Optional[int]`, `Tuple[int, int]` and so on."""
     indent: str = "    "
     quote: str = '"'
     num_blank: int = 2
@@ -98,6 +100,7 @@ class Dialect:
 _SHARES = """
                      benchmark documented terse modules functional tensor_methods parameters scraped sphinx numpy_style
 unused_import_share          0          0     0       0         .3              0         .2      .4     .3           0
+typing_hints                .1         .3     0       0        .35              0         .1       0     .3           0
 comments                   .15          0    .1       0         .4             .3        .25      .1     .2          .3
 described                   .4         .3    .4      .4         .4             .4         .4      .4     .4          .4
 sizes_above                  0          0     0       0         .3             .9          0       0      0          .5

@@ -69,8 +69,10 @@ _SAME: dict[str, str] = {
 _TYPES = {bool: "bool", int: "int", float: "float", str: "str"}
 
 
-def hint_of(parameter: Parameter, program: Program) -> str:
-    """Return the type of a constructor's argument."""
+def hint_of(parameter: Parameter, program: Program, from_typing: bool = False) -> str:
+    """Return the type of a constructor's argument, at times by what the module `typing` has."""
+    if from_typing:
+        return _hint_from_typing(hint_of(parameter, program), parameter)
     value = parameter.default if parameter.default is not None else parameter.value
     if isinstance(value, ast.Name):
         value = dict((*program.values, *program.constants)).get(value.id, value)
@@ -81,6 +83,16 @@ def hint_of(parameter: Parameter, program: Program) -> str:
     if isinstance(value, ast.Tuple):
         return "tuple"
     return "int"
+
+
+def _hint_from_typing(hint: str, parameter: Parameter) -> str:
+    if hint == "tuple":
+        value = parameter.default if isinstance(parameter.default, ast.Tuple) else parameter.value
+        length = len(value.elts) if isinstance(value, ast.Tuple) else 0
+        return f"Tuple[{', '.join(['int'] * length)}]" if 1 < length < 4 else "Tuple[int, ...]"
+    if parameter.default is not None and hint in ("int", "float"):
+        return f"Optional[{hint}]"
+    return "Union[int, Tuple[int, ...]]" if hint == "int" and parameter.name == "kernel_size" else hint
 
 
 def _explain(parameter: str, draw: Draw) -> str:

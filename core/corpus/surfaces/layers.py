@@ -96,6 +96,7 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "avgpool": ("avgpool", "avg_pool", "pool"),
     "bias": ("bias", "bias", "b", "bias_term", "offset"),
     "gain": ("gain", "weight", "multiplier", "scale_weight"),
+    "subtrahend": ("subtract", "offset", "shift", "subtrahend"),
 }
 
 

@@ -13,6 +13,7 @@ from .program import Method, Program
 from .sizes import SizeText
 
 _WIDTH = 100
+_TYPING = ("List", "Optional", "Tuple", "Union")
 _HINTS = {"none": "", "torch": "torch.Tensor", "tensor": "Tensor"}
 _SIZE_COMMENTS = ("# sizes", "# Test sizes", "# problem size", "# configuration")
 _EMPTY_COMMENTS = ("  # nothing to configure", "  # no special initialization inputs needed", "  # no init args")
@@ -35,11 +36,11 @@ def write_statement(node: ast.stmt, quote: str = '"') -> str:
     return ast.unparse(node)
 
 
-def write_parameters(program: Program, typed: bool, quote: str = '"') -> list[str]:
-    """Return the constructor's arguments as its signature has them."""
+def write_parameters(program: Program, typed: bool, quote: str = '"', from_typing: bool = False) -> list[str]:
+    """Return the constructor's arguments as its signature has them, their types at times of the module `typing`."""
     written = []
     for one in program.parameters:
-        text = f"{one.name}: {hint_of(one, program)}" if typed else one.name
+        text = f"{one.name}: {hint_of(one, program, from_typing)}" if typed else one.name
         if one.default is not None:
             text += f"{' = ' if typed else '='}{write_expression(one.default, quote)}"
         written.append(text)
@@ -97,6 +98,9 @@ class Layout:
         self.program, self.dialect, self.summary, self.draw = program, dialect, summary, draw
         self.hint = _HINTS[weighted(draw, dialect.hints)]
         self.is_long = draw.chance(0.5)
+        self.from_typing = draw.chance(dialect.typing_hints)
+        self.imports: list[str] = []
+        """The lines of imports that were written."""
         self.shapes = {one.name: _tell_shape(one.value) for one in program.arguments}
         self.constructor: list[str] = []
         """The constructor as it was written, without its docstring."""
@@ -123,7 +127,9 @@ class Layout:
         dialect, draw = self.dialect, self.draw
         lines = draw.choice(dialect.imports).splitlines()
         text = "\n".join(lines)
-        if dialect.unused_imports and draw.chance(dialect.unused_import_share):
+        if used := [name for name in _TYPING if f"{name}[" in body]:
+            lines.insert(0, f"from typing import {', '.join(used)}")
+        elif dialect.unused_imports and draw.chance(dialect.unused_import_share):
             lines = [*draw.choice(dialect.unused_imports).splitlines(), *lines]
         if "F." in body and "functional" not in text:
             lines.append("import torch.nn.functional as F")
@@ -131,7 +137,12 @@ class Layout:
             lines.append("from torch import Tensor")
         if "math." in body and "import math" not in lines:
             lines.insert(0, "import math")
+        self.imports = lines
         return "\n".join(lines)
+
+    def copied_imports(self) -> list[str]:
+        """Return the lines of imports that an answer has too: whatever its constructor may need of the library."""
+        return [line for line in self.imports if line.startswith(("import math", "from typing"))]
 
     def _constants(self, sizes: SizeText) -> str:
         quote = self.dialect.quote
@@ -159,7 +170,7 @@ class Layout:
     def _constructor(self) -> list[str]:
         program, dialect, draw = self.program, self.dialect, self.draw
         indent, quote = dialect.indent, dialect.quote
-        arguments = ["self", *write_parameters(program, bool(self.hint), quote)]
+        arguments = ["self", *write_parameters(program, bool(self.hint), quote, self.from_typing)]
         tail = " -> None:" if self.hint and draw.chance(0.3) else ":"
         doc = document_constructor(weighted(draw, dialect.init_doc), program, draw)
         superclass, body = draw.choice(dialect.superclass), _wrapped(write_body(program.init, quote), indent)

@@ -240,8 +240,8 @@ def write_solution(parts: tuple[str, str, str], program: Program, layout: Layout
     imports, *blocks = parts[0].rstrip("\n").split(_GAP)
     forward = _write_forward(parts[2], program, renamed)
     model = layout.write_answer([line.removeprefix("    ") for line in forward.rstrip("\n").split("\n")])
-    if "math." in model and "import math\n" not in imports:
-        imports = f"import math\n{imports}"
+    missing = [line for line in layout.copied_imports() if line not in imports.splitlines()]
+    imports = "\n".join((*missing, imports))
     return _GAP.join((imports, *write_constants(program), model, *_from_the_top(blocks))) + "\n"
 
 
