@@ -55,7 +55,8 @@ def run_each(
     """Reports for the wanted runs; they end early after a run that took the whole child down."""
     keys = {each.variant: context.key(candidate, task, f"{probe}:{each.variant}") for each in wanted}
     found = {variant: context.store.get(key, RunReport) for variant, key in keys.items()}
-    for group, needed in _split(task, context, [each for each in wanted if found[each.variant] is None]):
+    most = max(FREE_BYTES, context.budget.num_bytes // _PARTS_OF_BUDGET)
+    for group, needed in split(task, context, [each for each in wanted if found[each.variant] is None], most):
         with context.budget.asked(needed, task.task_id):
             reports = _execute(candidate, task, context, group)
         for report in reports:
@@ -66,14 +67,13 @@ def run_each(
     return [report for report in found.values() if report is not None]
 
 
-def _split(
-    task: Task, context: VerifierContext, wanted: Sequence[VariantInputs]
+def split(
+    task: Task, context: VerifierContext, wanted: Sequence[VariantInputs], most: int
 ) -> Iterator[tuple[list[VariantInputs], float]]:
     """The wanted runs in groups of which each goes into one child, with the memory that it needs.
 
-    A group takes a small part of what there is, but for a run that needs more than that by itself.
+    No group takes more than `most` bytes, but for a run that needs more than that by itself.
     """
-    most = max(FREE_BYTES, context.budget.num_bytes // _PARTS_OF_BUDGET)
     group: list[VariantInputs] = []
     total = 0.0
     for inputs in wanted:
