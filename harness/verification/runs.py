@@ -6,6 +6,7 @@ comparison; the oracle's work is the task's and is shared by all candidates.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 
@@ -26,6 +27,7 @@ from ...stages.compile_stage import (
     judge_compile,
     judge_recording,
     narrows,
+    places_by_floats,
 )
 from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
 from ...stages.plan_validation import check_structure
@@ -42,6 +44,7 @@ from .recordings import LATER, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
 _PARTS_OF_BUDGET = 32
+_FLOAT32_DIGITS, _SPARE_DIGITS = 24, 2
 _JUDGED_LATER = (Profile.LARGER, *LATER)
 
 
@@ -193,7 +196,38 @@ def prepare_run(
         return storages
     seed = derive(context.oracle.seed, candidate.sha256, "layout", inputs.variant.value)
     backwards = inputs.variant is Variant.REVERSED
-    return RunRequest(variant=inputs.variant, plan=plan, storages=storages, seed=seed, reverse=backwards), expected
+    # of the declared sizes programs are interpreted that launch what small sizes need not
+    has_short_floats = inputs.variant in (Variant.SHORT_FLOATS, Variant.DECLARED) and places_by_floats(report)
+    request = RunRequest(
+        variant=inputs.variant,
+        plan=plan,
+        storages=storages,
+        seed=seed,
+        reverse=backwards,
+        float_digits=_count_digits(expected) if has_short_floats else 0,
+    )
+    return request, expected
+
+
+def _count_digits(expected: ExpectedRun) -> int:
+    """The digits of floats that are too few for offsets into the largest tensor, and enough for any coordinate.
+
+    A tensor of one axis has no other coordinates; of several, offsets have a bit or more than any axis.
+    """
+    shapes = [each.shape for each in (*expected.inputs, *expected.expected) if each is not None]
+    num_elements, longest = (max((find(shape) for shape in shapes), default=1) for find in (math.prod, _find_longest))
+    few = max(1, _count_bits(num_elements) - _SPARE_DIGITS)
+    if longest < num_elements:
+        few = max(few, _count_bits(longest))
+    return min(_FLOAT32_DIGITS, few)
+
+
+def _find_longest(shape: Sequence[int]) -> int:
+    return max(shape, default=1)
+
+
+def _count_bits(number: int) -> int:
+    return max(1, number - 1).bit_length()
 
 
 def _prepare_plan(
