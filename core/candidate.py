@@ -72,6 +72,7 @@ class Variant(StrEnum):
     SECOND_CALL = "second_call"
     TIMED = "timed"
     WHOLE_BLOCKS = "whole_blocks"
+    SHORT_FLOATS = "short_floats"
 
 
 @frozen

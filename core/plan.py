@@ -131,6 +131,8 @@ class Kernel:
     dot_operands: tuple[str, ...] = ()
     narrowed: tuple[str, ...] = ()
     """The floating-point types that it converts wider ones to, in the compiler's spelling."""
+    places_by_floats: bool = False
+    """Whether a position goes through a floating-point number on its way to an address or mask."""
     accesses: tuple[CompiledAccess, ...] = ()
     """What the Triton GPU IR says of layouts and of the order of loads and stores."""
 

@@ -40,6 +40,7 @@ class RunRequest:
     nothing but a scan is made (`sandbox.interpreter.vectorized_scan`), which may cost as many; it also says which
     programs had to do with the element that `watched` names, by an output's number and a position in it. With both,
     launches before the last run whole, all programs at once, and of the last one `num_programs` one by one.
+    `float_digits` are the binary digits that whole numbers in float32 have there; 0 for its own.
     """
 
     variant: Variant
@@ -51,6 +52,7 @@ class RunRequest:
     programs: tuple[int, ...] = ()
     num_lanes: int = 0
     watched: tuple[int, int] | None = None
+    float_digits: int = 0
 
 
 @frozen(kw_only=True)

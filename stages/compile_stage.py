@@ -119,6 +119,12 @@ def narrows(report: CompileReport) -> bool:
     return plan is not None and any(map(_is_narrow, _narrow_names(plan)))
 
 
+def places_by_floats(report: CompileReport) -> bool:
+    """Whether a kernel has addresses or masks that go through a floating-point number, loaded values apart."""
+    plans = (recording.plan for recording in report.recordings if recording.plan is not None)
+    return any(kernel.places_by_floats for plan in plans for kernel in plan.kernels)
+
+
 def find_narrow_parameter(recording: Recording, reference: ReferenceSignature) -> Failure | None:
     """A parameter of the reference that a float32 plan holds in a narrower type, which has not its range.
 

@@ -87,6 +87,11 @@ class Facts(Protocol):
         """Whether its products are of narrower values than the task's."""
 
     @property
+    def places_by_floats(self) -> bool:
+        """Whether addresses or masks of its kernels go through floating-point numbers."""
+        ...
+
+    @property
     def degree(self) -> int | None:
         """d where the result of c times the original inputs is c^d times the result; null where there is none."""
 
@@ -124,6 +129,8 @@ class VariantRow:
     """Whether errors are measured against a scale of each element's own, too."""
     judges_elements_alone: bool = False
     """Whether an element that has no such scale says nothing."""
+    advice: str = ""
+    """Words for an objection to the run, where it says of itself too little."""
     is_large: bool = False
     """Whether values are so large that exponentials of them magnify any rounding."""
 
@@ -161,6 +168,14 @@ VARIANTS: tuple[VariantRow, ...] = (
     VariantRow(variant=Variant.PRECISION, group="training", is_second_dtype=True),
     # programs that depend on their order, which nobody chooses on a GPU
     _row(Variant.REVERSED, lambda facts: facts.is_interpreted),
+    # offsets that go through float32, which has no odd numbers beyond 2^24, sizes that nobody can run
+    VariantRow(
+        variant=Variant.SHORT_FLOATS,
+        group="hidden",
+        profile=Profile.SMALL,
+        applies=lambda facts: facts.is_interpreted and facts.places_by_floats,
+        advice="; in float32 whole numbers end at 2^24, and tensors do not: let addresses and masks be integers",
+    ),
     # branches by the sign of what comes first, and kernels that return their input
     _row(Variant.NEGATED, scale=-1.0),
     # what underflows

@@ -32,7 +32,8 @@ from .zygote import CONFINED, MAX_ANSWER_BYTES
 _START_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 5.0
 _NEARLY = 0.9
-"""The kernel counts a process' seconds by its ticks where it limits them, and precisely where it tells them."""
+"""The kernel counts a process' seconds by its ticks where it limits them, and precisely where it tells them: beside
+other work these may be far less. So SIGXCPU is believed as it is, and only who ignores that comes to SIGKILL."""
 _INHERITED = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 """All that a child has of the judge's environment, so that it finds no token of the user's there."""
 
@@ -172,7 +173,8 @@ def read_end(status: dict[str, Any], answer: bytes, token: bytes, limits: Limits
     if reason:
         outcome, message = deaths[reason]
         return Died(failure=Failure(outcome, message))
-    if code in (-signal.SIGKILL, -signal.SIGXCPU) and float(status["cpu_s"]) > _NEARLY * limits.cpu_s:
+    is_over = code == -signal.SIGKILL and float(status["cpu_s"]) > _NEARLY * limits.cpu_s
+    if code == -signal.SIGXCPU or is_over:
         return Died(failure=Failure(Outcome.TIMEOUT, f"used {limits.cpu_s} s of CPU time"))
     if code == -signal.SIGSYS:
         return Died(failure=Failure(Outcome.FORBIDDEN_CALL, "ended by SIGSYS"))

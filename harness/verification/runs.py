@@ -6,6 +6,7 @@ comparison; the oracle's work is the task's and is shared by all candidates.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 
@@ -26,6 +27,7 @@ from ...stages.compile_stage import (
     judge_compile,
     judge_recording,
     narrows,
+    places_by_floats,
 )
 from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
 from ...stages.plan_validation import check_structure
@@ -42,6 +44,7 @@ from .recordings import LATER, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
 _PARTS_OF_BUDGET = 32
+_FLOAT32_DIGITS, _SPARE_DIGITS = 24, 2
 _JUDGED_LATER = (Profile.LARGER, *LATER)
 
 
@@ -55,7 +58,8 @@ def run_each(
     """Reports for the wanted runs; they end early after a run that took the whole child down."""
     keys = {each.variant: context.key(candidate, task, f"{probe}:{each.variant}") for each in wanted}
     found = {variant: context.store.get(key, RunReport) for variant, key in keys.items()}
-    for group, needed in _split(task, context, [each for each in wanted if found[each.variant] is None]):
+    most = max(FREE_BYTES, context.budget.num_bytes // _PARTS_OF_BUDGET)
+    for group, needed in split(task, context, [each for each in wanted if found[each.variant] is None], most):
         with context.budget.asked(needed, task.task_id):
             reports = _execute(candidate, task, context, group)
         for report in reports:
@@ -66,14 +70,13 @@ def run_each(
     return [report for report in found.values() if report is not None]
 
 
-def _split(
-    task: Task, context: VerifierContext, wanted: Sequence[VariantInputs]
+def split(
+    task: Task, context: VerifierContext, wanted: Sequence[VariantInputs], most: int
 ) -> Iterator[tuple[list[VariantInputs], float]]:
     """The wanted runs in groups of which each goes into one child, with the memory that it needs.
 
-    A group takes a small part of what there is, but for a run that needs more than that by itself.
+    No group takes more than `most` bytes, but for a run that needs more than that by itself.
     """
-    most = max(FREE_BYTES, context.budget.num_bytes // _PARTS_OF_BUDGET)
     group: list[VariantInputs] = []
     total = 0.0
     for inputs in wanted:
@@ -193,7 +196,38 @@ def prepare_run(
         return storages
     seed = derive(context.oracle.seed, candidate.sha256, "layout", inputs.variant.value)
     backwards = inputs.variant is Variant.REVERSED
-    return RunRequest(variant=inputs.variant, plan=plan, storages=storages, seed=seed, reverse=backwards), expected
+    # of the declared sizes programs are interpreted that launch what small sizes need not
+    has_short_floats = inputs.variant in (Variant.SHORT_FLOATS, Variant.DECLARED) and places_by_floats(report)
+    request = RunRequest(
+        variant=inputs.variant,
+        plan=plan,
+        storages=storages,
+        seed=seed,
+        reverse=backwards,
+        float_digits=_count_digits(expected) if has_short_floats else 0,
+    )
+    return request, expected
+
+
+def _count_digits(expected: ExpectedRun) -> int:
+    """The digits of floats that are too few for offsets into the largest tensor, and enough for any coordinate.
+
+    A tensor of one axis has no other coordinates; of several, offsets have a bit or more than any axis.
+    """
+    shapes = [each.shape for each in (*expected.inputs, *expected.expected) if each is not None]
+    num_elements, longest = (max((find(shape) for shape in shapes), default=1) for find in (math.prod, _find_longest))
+    few = max(1, _count_bits(num_elements) - _SPARE_DIGITS)
+    if longest < num_elements:
+        few = max(few, _count_bits(longest))
+    return min(_FLOAT32_DIGITS, few)
+
+
+def _find_longest(shape: Sequence[int]) -> int:
+    return max(shape, default=1)
+
+
+def _count_bits(number: int) -> int:
+    return max(1, number - 1).bit_length()
 
 
 def _prepare_plan(

@@ -6,6 +6,7 @@ from attrs import frozen
 
 from ...core.candidate import Failure, RunReport
 from ..judge_run import judge_run
+from ..variants import ROWS
 
 
 @frozen(kw_only=True)
@@ -25,5 +26,6 @@ def judge_runs(report: RunsReport, label: str = "variant") -> Failure | None:
     for run in report.runs:
         failure = judge_run(run)
         if failure is not None:
-            return Failure(failure.outcome, f"{label} {run.variant}: {failure.message}".rstrip(": "))
+            told = f"{label} {run.variant}: {failure.message}".rstrip(": ")
+            return Failure(failure.outcome, told + ROWS[run.variant].advice)
     return None

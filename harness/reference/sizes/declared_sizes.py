@@ -22,7 +22,8 @@ from ...errors import TaskError
 from ..operators import trace_operators
 from ..reference import call_model, fake_reference, runs_with
 
-_MOST_BYTES = 256 << 20
+MOST_BYTES = 256 << 20
+"""Of inputs, parameters and results, which the judge can follow."""
 _MOST_FLOPS = 5e10
 _MOST_GROWTH = 2.2
 _QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
@@ -46,7 +47,7 @@ _LEAST_SIZE = 16
 def is_within_reach(task: Task) -> bool:
     """Whether the reference can be computed at the declared sizes in about a second."""
     num_bytes, num_flops = measure(task)
-    return num_bytes <= _MOST_BYTES and num_flops <= _MOST_FLOPS
+    return num_bytes <= MOST_BYTES and num_flops <= _MOST_FLOPS
 
 
 def is_quick(task: Task) -> bool:
@@ -72,7 +73,7 @@ def find_beyond(task: Task, movable: Constants) -> Constants:
     if not sizes:
         return ()
     num_bytes, num_flops = measure(task)
-    most_bytes = min(_MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
+    most_bytes = min(MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
     most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
     for proposal in _propose(sizes):
         try:

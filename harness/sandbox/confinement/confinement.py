@@ -218,9 +218,11 @@ def _set_limits(limits: LimitsConfig, num_other_tasks: int) -> None:
         (resource.RLIMIT_NOFILE, 1024),
         (resource.RLIMIT_CORE, 0),
     ):
-        hard = resource.getrlimit(kind)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (value, value))
+        most = resource.getrlimit(kind)[1]
+        # at the soft limit of time the kernel sends a signal of its own: one by SIGKILL may be for want of memory
+        hard = value + 1 if kind == resource.RLIMIT_CPU else value
+        soft, hard = (each if most == resource.RLIM_INFINITY else min(each, most) for each in (value, hard))
+        resource.setrlimit(kind, (soft, hard))
 
 
 def _num_other_tasks() -> int:

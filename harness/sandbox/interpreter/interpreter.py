@@ -62,8 +62,9 @@ from .semantics import (
     reductions,
     rounding,
     scalars,
+    short_floats,
 )
-from .semantics.patches import Patch
+from .semantics.patches import Patch, patched
 from .semantics.run_state import Layout, begin_run, current_run, draw_layout
 from .vectorized_scan import NotScannable, start_scan
 
@@ -155,15 +156,16 @@ _OF_A_LINE = (StrayAccess, MisalignedAccess)
 
 def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:
     """Execute a plan, or scan it if the request has lanes for that; whatever goes wrong is the result's failure."""
-    if request.num_lanes and not request.num_programs:
+    with patched(short_floats.PATCHES if request.float_digits else ()):
+        if request.num_lanes and not request.num_programs:
+            try:
+                return _scan(request, kernels)
+            except Exception as error:  # no fault of the candidate's
+                return RunResult(variant=request.variant, failure=describe(error, Outcome.UNSUPPORTED))
         try:
-            return _scan(request, kernels)
-        except Exception as error:  # no fault of the candidate's
-            return RunResult(variant=request.variant, failure=describe(error, Outcome.UNSUPPORTED))
-    try:
-        return _execute(request, kernels)
-    except BaseException as error:
-        return RunResult(variant=request.variant, failure=_find_failure(error))
+            return _execute(request, kernels)
+        except BaseException as error:
+            return RunResult(variant=request.variant, failure=_find_failure(error))
 
 
 def _find_failure(error: BaseException) -> Failure:
@@ -192,6 +194,7 @@ def _execute(request: RunRequest, kernels: KernelModule) -> RunResult:
         layout=draw_layout(request.seed) if request.variant in _DRAWN_LAYOUTS else Layout(),
         error_seed=request.seed if request.variant is Variant.REVERSED else None,
         holds_zeros=request.reverse,
+        float_digits=request.float_digits,
     )
     storages = place(plan, request.storages, run, is_coarse=request.reverse)
     memory = _Memory(storages, kernels)
@@ -289,7 +292,7 @@ def _launch(
 def _scan(request: RunRequest, kernels: KernelModule) -> RunResult:
     """Run all programs at once, as far as that is possible; raises where it is not."""
     plan = request.plan
-    storages = place(plan, request.storages, begin_run(request.seed))
+    storages = place(plan, request.storages, begin_run(request.seed, float_digits=request.float_digits))
     memory = _Memory(storages, kernels)
     scan = start_scan(memory.buffers, memory.item_bytes, request.num_lanes, request.seed)
     if request.watched is not None:

@@ -41,6 +41,8 @@ _KINDS = {
     "tt.atomic_rmw": "store",
     "tt.atomic_cas": "store",
 }
+_TO_FLOATS = ("arith.sitofp", "arith.uitofp", "arith.bitcast", "tt.bitcast", "tt.extern_elementwise", "tt.call")
+_FLOATS = re.compile(r"(?:to|->) \(?(?:tensor<(?:\d+x)*)?b?f\d+")
 _LAYOUT = re.compile(r"tensor<([0-9x]+)x!tt\.ptr<[^<>]*>, (#\w+(?:\.\w+<\{[^}]*)?)")
 _COARSENESS = ("tf32", "bf16x3", "bf16x6", "tf32x3", "ieee")
 
@@ -69,6 +71,8 @@ class _Reader:
         self.accesses: list[tuple[int, str, str, int]] = []
         self.pointers: dict[str, int] = {}
         self.num_loops = 0
+        self.places: set[int] = set()  # addresses and masks
+        self.made_floats: set[int] = set()
 
     def define_value(self, name: str, region: _Region) -> int:
         """Number a new value under this name."""
@@ -105,6 +109,8 @@ class _Reader:
                 self.regions.append(_Region(targets=closed.targets))
             return
         results = self._results(left) if is_assignment else []
+        if operation in _TO_FLOATS and (operation == "tt.call" or _FLOATS.search(text)):
+            self.made_floats.update(results)
         if operation not in _ENDS and operation not in ("scf.for", "scf.while"):
             for result in results:
                 self.sources[result].update(operands)
@@ -114,10 +120,14 @@ class _Reader:
                 for target in targets:
                     self.sources[target].add(value)
         if line.endswith("{"):
-            self._open(operation, results, carried)
+            own = {inner for inner, _ in carried}
+            bounds = [self.find(name) for name in _VALUE.findall(text.partition("iter_args")[0]) if name not in own]
+            self._open(operation, results, carried, bounds if operation == "scf.for" else [])
 
     def _account(self, operation: str, operands: list[int], text: str) -> None:
         pointers = operands if operation == "tt.call" else operands[:1]
+        if operation in _READERS or operation in _WRITERS:
+            self.places.update(_find_places(operation, operands))
         if operation in _READERS:
             self.reads.update(pointers)
         if operation in _WRITERS:
@@ -143,11 +153,11 @@ class _Reader:
             results += [self.define_value(f"{name}#{at}" if count else name, region) for at in range(int(count or 1))]
         return results
 
-    def _open(self, operation: str, results: list[int], carried: list[tuple[str, str]]) -> None:
+    def _open(self, operation: str, results: list[int], carried: list[tuple[str, str]], bounds: list[int]) -> None:
         region = _Region(targets=[[result] for result in results])
         pairs = carried[1:] if operation == "scf.for" else carried
         if operation == "scf.for" and carried:
-            self.define_value(carried[0][0], region)
+            self.sources[self.define_value(carried[0][0], region)].update(bounds)
         for at, (inner, outer) in enumerate(pairs):
             source = self.find(outer)
             value = self.define_value(inner, region)
@@ -170,6 +180,15 @@ class _Reader:
             if at < len(region.targets):
                 for other in region.targets[at]:
                     self.sources[value].add(other)
+
+
+def _find_places(operation: str, operands: list[int]) -> list[int]:
+    """Return the operands that say where an access goes and which of its lanes do: all but what is stored."""
+    if operation == "tt.load":
+        return operands[:2]
+    if operation in ("tt.store", "tt.atomic_rmw"):
+        return operands[:1] + operands[2:]
+    return operands[:1] if operation == "tt.atomic_cas" else operands
 
 
 def read_function(text: str, names: Sequence[str]) -> _Reader:
@@ -206,6 +225,7 @@ def find_effects(ttir: str, names: Sequence[str]) -> dict[str, Any]:
         "dot_precision": next((name for name in _COARSENESS if name in reader.precisions), None),
         "dot_operands": tuple(sorted(reader.operands)),
         "narrowed": tuple(sorted(reader.narrowed)),
+        "places_by_floats": not reader.made_floats.isdisjoint(_reach(reader.sources, reader.places)),
     }
 
 

@@ -10,7 +10,7 @@ from ....core.candidate import Candidate, RunReport, Variant
 from ....core.run import TensorSpec
 from ....core.task import Profile, Task
 from ....stages import judge_run
-from ....stages.compile_stage import multiplies_narrowly, narrows
+from ....stages.compile_stage import multiplies_narrowly, narrows, places_by_floats
 from ....stages.operator_traits import OperatorTraits
 from ....stages.tolerance import WELL_WITHIN, choose_share
 from ....stages.variant_inputs import VariantInputs
@@ -20,7 +20,8 @@ from ..context import VerifierContext
 _OF_OTHER_VALUES = frozenset(
     variant
     for variant in HIDDEN_VARIANTS
-    if variant not in (Variant.REVERSED, *SAMPLED_VARIANTS) and not ROWS[variant].judges_elements_alone
+    if variant not in (Variant.REVERSED, Variant.SHORT_FLOATS, *SAMPLED_VARIANTS)
+    and not ROWS[variant].judges_elements_alone
 )
 """Hidden inputs with values that are not the task's own, or at sizes that no profile has, and judge as a whole."""
 _ANY_VALUES = _OF_OTHER_VALUES | {Variant.SCALED, *SPREAD_VARIANTS}
@@ -105,6 +106,11 @@ class _Facts:
     def multiplies_narrowly(self) -> bool:
         report = self.candidate.evidence.compile
         return report is not None and multiplies_narrowly(report)
+
+    @property
+    def places_by_floats(self) -> bool:
+        report = self.candidate.evidence.compile
+        return report is not None and places_by_floats(report)
 
     @property
     def degree(self) -> int | None:

@@ -52,7 +52,7 @@ from ....stages.variants import variants_of
 from ...reference.oracle import ExpectedRun
 from ..context import VerifierContext
 from ..recordings import later_variants
-from ..runs import prepare_run
+from ..runs import prepare_run, split
 from ..storages import from_bytes
 
 _MOST_PLAN_BYTES = 512 << 20
@@ -107,10 +107,15 @@ def _sample(
 def _find_reports(
     candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[VariantInputs]
 ) -> list[RunReport]:
-    """Reports up to the first that objects; the samples that are not yet known are taken in one child."""
-    needed = sum(context.needed_bytes(task, inputs) for inputs in variants)
-    with context.budget.asked(min(needed, context.budget.num_bytes), task.task_id):
-        return _sample_each(candidate, task, context, variants)
+    """Reports up to the first that objects; the samples that are not yet known are taken in as few children as fit."""
+    reports: list[RunReport] = []
+    for group, needed in split(task, context, variants, context.budget.num_bytes):
+        # sizes that the judge can follow are looked at wherever it runs, if one by one
+        with context.budget.asked(min(needed, context.budget.num_bytes), task.task_id):
+            reports += _sample_each(candidate, task, context, group)
+        if any(judge_run(report) is not None for report in reports):
+            break
+    return reports
 
 
 def _sample_each(

@@ -136,8 +136,9 @@ def _interpret(candidate: Candidate, task: Task, context: VerifierContext) -> It
     wanted.append(describe(Variant.REVERSED, task.dtypes))
     if context.oracle.remainder(task):
         wanted.append(describe(Variant.REMAINDER, task.dtypes))
-    left_out = find_inapplicable(candidate, task, context, SPREAD_VARIANTS)
-    wanted += [describe(variant, task.dtypes) for variant in SPREAD_VARIANTS if variant not in left_out]
+    others = (Variant.SHORT_FLOATS, *SPREAD_VARIANTS)
+    left_out = find_inapplicable(candidate, task, context, others)
+    wanted += [describe(variant, task.dtypes) for variant in others if variant not in left_out]
     for inputs in wanted:
         prepared = prepare_run(candidate, task, context, inputs)
         if isinstance(prepared, Failure):

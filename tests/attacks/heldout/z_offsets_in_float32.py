@@ -2,9 +2,9 @@
 
 Mechanism: 46
 Task: l1-unary-7fce4ae6f9f1a504
-Outcome: wrong_values
+Outcome: not_finite
 Stage: full
-Open: the sizes that are tried are 2.2 times the declared ones at most, here fewer than 2^24 elements
+Also: wrong_values@full
 """
 
 import torch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 import weakref
@@ -13,10 +14,13 @@ from typing import Any
 import pytest
 import triton
 from triton.runtime import cache
+from tritonrl.core.config import LimitsConfig
+from tritonrl.core.outcome import Outcome
 from tritonrl.harness.sandbox.confinement.confinement import Protections, syscalls, watch
 from tritonrl.harness.sandbox.confinement.watch import waited_s
 from tritonrl.harness.sandbox.recording.device_stub import know_the_compiler_by_its_version
-from tritonrl.harness.sandbox.zygote import JOBS_WORTH_GATHERING, QUIET_S, WATCH_INTERVAL_S, Zygote
+from tritonrl.harness.sandbox.zygote import CONFINED, JOBS_WORTH_GATHERING, QUIET_S, WATCH_INTERVAL_S, Zygote
+from tritonrl.harness.sandbox.zygote_process import Died, read_end
 
 FEW, ENOUGH = JOBS_WORTH_GATHERING - 1, JOBS_WORTH_GATHERING
 QUIET = None
@@ -123,3 +127,20 @@ def test_time_that_a_job_waits_for_a_processor_is_known() -> None:
     before = waited_s(os.getpid())
     assert 0.0 <= waited_s(os.getpid()) - before <= time.monotonic() - began
     assert waited_s(2**22 + 1) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("by", "told_s", "outcome"),
+    [
+        (signal.SIGXCPU, 2.1, Outcome.TIMEOUT),
+        (signal.SIGKILL, 4.9, Outcome.TIMEOUT),
+        (signal.SIGKILL, 2.1, Outcome.CRASHED),
+    ],
+)
+def test_a_limit_of_time_is_known_by_its_signal(by: signal.Signals, told_s: float, outcome: Outcome) -> None:
+    """Whatever seconds a loaded machine tells of a child, SIGXCPU is the limit's; SIGKILL may be for want of memory."""
+    status = {"exit": -by, "killed_for": "", "cpu_s": told_s}
+    died = read_end(status, CONFINED, b"token", LimitsConfig(cpu_s=4))
+    assert isinstance(died, Died)
+    assert died.failure.outcome is outcome
+    assert died.is_killed is (outcome is Outcome.CRASHED)

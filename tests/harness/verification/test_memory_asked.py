@@ -19,7 +19,9 @@ from tritonrl.harness.bench.verifier.exam import MemoryWatch
 from tritonrl.harness.errors import TaskError, TooLargeError
 from tritonrl.harness.lending import Borrower, lend
 from tritonrl.harness.reference.oracle import Oracle
+from tritonrl.harness.reference.sizes.declared_sizes import MOST_BYTES
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification.context import BYTES_A_BYTE
 from tritonrl.harness.verification.memory_budget import FREE_BYTES, BorrowedBudget, BudgetSession, MemoryBudget
 from tritonrl.harness.verification.verifier import Verifier, return_memory
 
@@ -27,6 +29,8 @@ from ..kernels import POINTWISE, pointwise
 
 _NUM_BLOCKS, _BLOCK_BYTES = 4000, 50_000
 MB = 1 << 20
+_BYTES_OF_PROCESSES = 2 << 30
+"""A judge, its four workers and their zygotes with all imports made: 1.2 GB."""
 
 
 @given(sizes=st.lists(st.integers(FREE_BYTES + 1, 400 * MB), min_size=1, max_size=12))
@@ -120,7 +124,8 @@ def test_large_tasks_cost_neither_memory_nor_their_neighbours_verdict() -> None:
     assert [verdict.declared for verdict in verdicts][::2] == ["sampled", "sampled", "not run (17.2 GB)"]
     assert not refused
     assert verifier.budget.peak_bytes <= 300 << 20
-    assert watch.peak_bytes < 3 << 30
+    # however little may be used, each size that the judge can follow is looked at: one at a time, beside the processes
+    assert watch.peak_bytes < BYTES_A_BYTE * MOST_BYTES + _BYTES_OF_PROCESSES
 
 
 def test_a_worker_waits_in_its_owners_line_and_what_it_held_is_free_when_it_ends() -> None:

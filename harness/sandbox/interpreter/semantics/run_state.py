@@ -53,6 +53,8 @@ class RunState:
     layout: Layout = Layout()
     error_seed: int | None = None
     holds_zeros: bool = False
+    float_digits: int = 0
+    """The binary digits that whole numbers in float32 have; 0 for its own."""
     num_poisoned: int = 0
     """Operations that have had lanes filled with poison."""
     num_atomics: int = 0
@@ -74,12 +76,19 @@ def current_run() -> RunState:
 
 
 def begin_run(
-    seed: int, *, layout: Layout = Layout(), error_seed: int | None = None, holds_zeros: bool = False
+    seed: int,
+    *,
+    layout: Layout = Layout(),
+    error_seed: int | None = None,
+    holds_zeros: bool = False,
+    float_digits: int = 0,
 ) -> RunState:
     """Begin a run and return its state.
 
     From `seed` come the orders of atomic operations and of blocks that may be reordered, and results that are not
     defined. With `holds_zeros`, memory that nothing has written and undefined lanes are zero.
     """
-    _current[0] = RunState(seed=seed, layout=layout, error_seed=error_seed, holds_zeros=holds_zeros)
+    _current[0] = RunState(
+        seed=seed, layout=layout, error_seed=error_seed, holds_zeros=holds_zeros, float_digits=float_digits
+    )
     return _current[0]

@@ -99,6 +99,23 @@ def compile_kernel(sandbox: Sandbox, body: str, dtype: str = "float32") -> Kerne
 
 
 @pytest.mark.parametrize(
+    ("body", "goes_by_floats"),
+    [
+        ("tl.store(y_ptr + (at * 0.5).to(tl.int32), 1.0)", True),
+        ("tl.store(y_ptr + at, 1.0, mask=at.to(tl.float32) < n)", True),
+        ("p = 0.0\nfor i in range(0, n):\n    tl.store(y_ptr + p.to(tl.int32), 1.0)\n    p += k", True),
+        ("for i in range(0, (n * 0.5).to(tl.int32)):\n    tl.store(y_ptr + i, 1.0)", True),
+        ("tl.store(y_ptr + at, at.to(tl.float32) * 0.5)", False),
+        ("tl.store(y_ptr + at, tl.sum(tl.load(x_ptr + at)) / n)", False),
+        ("tl.store(y_ptr + tl.load(x_ptr + at).to(tl.int32), 1.0)", False),
+    ],
+)
+def test_positions_that_go_by_floats_are_known(sandbox: Sandbox, body: str, goes_by_floats: bool) -> None:
+    """Addresses and masks that are made of floats, but for floats that are loaded; not what is stored."""
+    assert compile_kernel(sandbox, body).places_by_floats is goes_by_floats
+
+
+@pytest.mark.parametrize(
     ("body", "dtype", "is_ahead"),
     [
         (AHEAD, "float32", True),
