@@ -18,6 +18,7 @@ from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.wire import Depth, RecordReply, RecordRequest
 from tritonrl.harness.verification.checks.probes import gather_interpreted, gather_second_call
 from tritonrl.harness.verification.context import VerifierContext
+from tritonrl.harness.verification.recordings import later_variants
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.runs import RunsReport
 from tritonrl.stages.funnel import find_runs, judge_full
@@ -163,6 +164,16 @@ def test_the_interpreter_is_asked_where_the_configuration_says_so(verifier: Veri
     candidate = own.gather(task, pointwise(), VerifierSpec(stop_early=True, hidden=True))
     assert judge_full(candidate).passed
     assert bool(interpreted_runs(candidate)) is is_asked
+
+
+def test_a_gpu_runs_whole_what_the_interpreter_samples(verifier: Verifier) -> None:
+    """All sizes that nobody declared are tried there too; of the declared ones it runs both dtypes anyway."""
+    task = with_declared(POINTWISE, (("ROWS", 64), ("COLUMNS", 100)))
+    sampled = {each.variant for each in later_variants(task, verifier.context)}
+    assert {Variant.BEYOND, Variant.WHOLE_BLOCKS} <= sampled
+    assert {each.variant for each in later_variants(task, with_gpu(verifier.context))} == sampled - {
+        Variant.DECLARED_PRECISION
+    }
 
 
 def slow_down(sandbox: Sandbox, takes_all: bool, monkeypatch: pytest.MonkeyPatch) -> None:
