@@ -13,6 +13,7 @@ from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .expressions import (
     assign_own,
+    attribute_of_self,
     call,
     calls_in,
     dotted,
@@ -382,13 +383,15 @@ def read_numbers(program: Program) -> list[tuple[float, str]]:
         number = number_of(node)
         return number if isinstance(number, float) else None
 
+    read = {attribute_of_self(part) for node in program.statements() for part in walk(node)}
     found: list[tuple[float | None, str]] = []
     for attribute, value in program.attributes().items():
         is_row = isinstance(value, ast.Call) and path_of(value.func) == "nn.Sequential"
         rows = enumerate(value.args) if isinstance(value, ast.Call) and is_row else ()
         for path, made in [(f"{attribute}[{place}]", part) for place, part in rows] or [(attribute, value)]:
             if isinstance(made, ast.Name):
-                found.append((resolve(made), f"self.{path}"))
+                # what only a layer was given is read there
+                found += [(resolve(made), f"self.{path}")] if attribute in read else []
             elif isinstance(made, ast.Call) and (keys := _MODULE_NUMBERS.get(path_of(made.func))):
                 words = dict(zip(keys, made.args, strict=False)) | {one.arg: one.value for one in made.keywords}
                 found += [(resolve(words[key]), f"self.{path}.{key}") for key in keys if key in words]
