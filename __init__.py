@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .harness.adapters.scorer import load_task as load_task
     from .harness.adapters.scorer import load_tasks as load_tasks
     from .harness.adapters.scorer import verify as verify
+    from .harness.errors import UsageError as UsageError
+    from .harness.settings import load_config as load_config
 
     __version__: str
 
@@ -41,9 +43,11 @@ _PLACES = {
     "make_trl_reward": "harness.adapters.rewards",
     "compute_score": "harness.adapters.rewards",
     "compute_scores": "harness.adapters.rewards",
+    "load_config": "harness.settings",
     "Config": "core.config",
     "VerifierSpec": "core.recipe.extensions",
     "AUDIT": "core.recipe.extensions",
+    "UsageError": "harness.errors",
 }
 
 __all__ = ["__version__", *_PLACES]

@@ -30,6 +30,8 @@ def describe(name: str, value: Any) -> list[str]:
     if not inspect.isclass(value):
         return [f"## `{name}`", "", f"`{sign(name, value)}`", "", text(value), ""]
     lines = [f"## `{name}`", "", text(value), ""]
+    if issubclass(value, Exception):
+        return lines
     if attrs.has(value):
         lines += [f"Fields: {', '.join(f'`{field.name}`' for field in attrs.fields(value))}.", ""]
     else:

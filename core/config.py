@@ -21,6 +21,7 @@ from .config_fields import (
     WHERE_SET,
     boolean,
     check_choice,
+    check_record,
     integer,
     merge_record,
     read_value,
@@ -309,15 +310,15 @@ class Config:
     against: str = text("")
     """A suite that training shares no task with, up to names and constants, or `evaluation`
     (`harness.study.contamination`)."""
-    policy: PolicyConfig = field(factory=PolicyConfig)
-    sft: SftConfig = field(factory=SftConfig)
-    rl: RlConfig = field(factory=RlConfig)
-    curriculum: CurriculumConfig = field(factory=CurriculumConfig)
-    reward: RewardConfig = field(factory=RewardConfig)
-    verifier: VerifierConfig = field(factory=VerifierConfig)
-    timing: TimingConfig = field(factory=TimingConfig)
-    evaluation: EvaluationConfig = field(factory=EvaluationConfig)
-    limits: LimitsConfig = field(factory=LimitsConfig)
+    policy: PolicyConfig = field(factory=PolicyConfig, validator=check_record)
+    sft: SftConfig = field(factory=SftConfig, validator=check_record)
+    rl: RlConfig = field(factory=RlConfig, validator=check_record)
+    curriculum: CurriculumConfig = field(factory=CurriculumConfig, validator=check_record)
+    reward: RewardConfig = field(factory=RewardConfig, validator=check_record)
+    verifier: VerifierConfig = field(factory=VerifierConfig, validator=check_record)
+    timing: TimingConfig = field(factory=TimingConfig, validator=check_record)
+    evaluation: EvaluationConfig = field(factory=EvaluationConfig, validator=check_record)
+    limits: LimitsConfig = field(factory=LimitsConfig, validator=check_record)
 
     def __attrs_post_init__(self) -> None:
         if self.reward.goal == "speed" and (self.verifier.timing == "none" or not self.rl.timed):

@@ -57,6 +57,13 @@ def _check_switch(_: Any, attribute: Attribute[Any], value: object) -> None:
         raise ConfigError(f"{attribute.name}: expected true or false, got {show_value(value)}")
 
 
+def check_record(_: Any, attribute: Attribute[Any], value: object) -> None:
+    """Raise ConfigError for what is not the record that is there by default, such as a dictionary of its keys."""
+    kind: type = attribute.default.factory  # type: ignore[union-attr]
+    if not isinstance(value, kind):
+        raise ConfigError(f"{attribute.name}: expected a {kind.__name__}, got {show_value(value)}")
+
+
 def check_choice(record: Any, attribute: Attribute[Any], value: object) -> None:
     """A validator: the value is one of the texts of the Literal that annotates the field."""
     allowed = typing.get_args(kinds_of(record.__class__)[attribute.name])

@@ -91,7 +91,11 @@ def preset_names() -> tuple[str, ...]:
 def load_config(
     preset: str | None = None, file: Path | None = None, settings: Sequence[str] = (), base: Config | None = None
 ) -> Config:
-    """Load defaults, then the preset, then the file, then `KEY=VALUE` settings; raises ConfigError or UsageError."""
+    """Load defaults, then the preset, then the file, then `KEY=VALUE` settings such as "verifier.timing=measured".
+
+    The keys are those of `--set` (`core/config.py`). Raises UsageError, and ConfigError, which is a ValueError, for a key
+    or a value that there is none of.
+    """
     from ..core.config import Config, parse_toml, with_overrides
 
     config = base if base is not None else Config()

@@ -58,7 +58,7 @@ def goal_of(config: RewardConfig, round_index: int) -> Goal:
 def reward_of(verdict: Verdict, cell: CellSpec, config: RewardConfig, goal: Goal = "graded") -> Reward:
     """Return the reward of a verdict in a cell."""
     if goal != "graded":
-        return _reward_goal(verdict, goal, config)
+        return reward_by_goal(verdict, goal, config)
     if cell.variation is Variation.UNIFORM:
         return _uniform(verdict, config)
     if cell.variation is Variation.BINARY:
@@ -77,7 +77,7 @@ def combine(verdict: Verdict, spec: RewardSpec, config: RewardConfig) -> Reward:
     return Reward(correctness=COMPILED if verdict.compiled else 0.0)
 
 
-def _reward_goal(verdict: Verdict, goal: Goal, config: RewardConfig) -> Reward:
+def reward_by_goal(verdict: Verdict, goal: Goal, config: RewardConfig) -> Reward:
     if not verdict.correct:
         return Reward(correctness=0.0)
     if goal == "correctness":

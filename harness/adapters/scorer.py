@@ -23,7 +23,7 @@ from ...core.config import Config
 from ...core.corpus import render_task
 from ...core.outcome import Outcome
 from ...core.recipe.extensions import AUDIT, RewardSpec, VerifierSpec
-from ...core.recipe.reward import combine
+from ...core.recipe.reward import combine, reward_by_goal
 from ...core.serialisation import from_plain
 from ...core.task import Task
 from ...core.text.extraction import extract
@@ -103,7 +103,10 @@ class Scorer:
 
     def reward(self, verdict: Verdict) -> float:
         """Return what a verdict is worth, in [0, 1]."""
-        return combine(verdict, RewardSpec(partial_credit=self.spec.stop_early), self.config.reward).total
+        config = self.config.reward
+        if config.goal != "graded":
+            return reward_by_goal(verdict, config.goal, config).total
+        return combine(verdict, RewardSpec(partial_credit=self.spec.stop_early), config).total
 
     def score(self, task: TaskLike, completion: Completion) -> float:
         """Return the reward of one completion, in [0, 1]. Raises UsageError."""

@@ -1,6 +1,7 @@
 """The configuration tree refuses typos with one line that names the key, and identifies results."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -117,6 +118,13 @@ def message_of(make: Callable[[], Config]) -> str:
     except ConfigError as error:
         return str(error)
     return ""
+
+
+def test_a_part_is_a_record_and_no_table() -> None:
+    """A dictionary in its place is refused where the configuration is made, and not where a field is first read."""
+    table: Any = {"seed": 5}
+    with pytest.raises(ConfigError, match="verifier: expected a VerifierConfig, got"):
+        Config(verifier=table)
 
 
 @given(st.text(max_size=200))

@@ -14,6 +14,7 @@ from tritonrl.core.serialisation import canonical_json, to_plain
 from tritonrl.harness.adapters.rewards import compute_score, make_trl_reward
 from tritonrl.harness.adapters.scorer import Scorer, load_task, load_tasks, verify
 from tritonrl.harness.errors import TaskError, UsageError
+from tritonrl.harness.settings import load_config
 
 from ..kernels import ADD, add
 
@@ -45,6 +46,13 @@ def test_verdicts_say_why(scorer: Scorer) -> None:
     assert [result.stage for result in wrong.stages] == list(Stage)
     assert right.seconds >= 0.0
     assert [scorer.reward(verdict) for verdict in (right, wrong, none)] == [0.7, 0.3, 0.0]
+
+
+def test_a_scorer_gives_what_its_goal_says(scorer: Scorer) -> None:
+    """Where correctness alone is wanted, a kernel that compiles and is wrong is worth nothing."""
+    verdicts = scorer.judge_many([(ADD, RIGHT), (ADD, WRONG)])
+    with Scorer(load_config(settings=["reward.goal=correctness"])) as strict:
+        assert [strict.reward(verdict) for verdict in verdicts] == [0.7, 0.0]
 
 
 def test_a_batch_without_code_is_warned_of(scorer: Scorer) -> None:
