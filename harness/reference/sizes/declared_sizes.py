@@ -35,6 +35,7 @@ _LEAST_BLOCK, _BLOCKS, _TAIL = 8, 4, 1 / 8
 """Blocks from the least one to a quarter of a size leave at least an eighth of a block over, and as much is missing."""
 _PARTS = (0.25, 0.75)
 """Of the way from the larger sizes to the declared ones: what lies near either end has a size that is run beside it."""
+_PARTS_OF_ONE = (0.1, 0.5)
 _PARTS_IN_REACH = tuple(1.0 - number / 32 for number in range(1, 32))
 """Of the way, where the declared sizes are out of reach."""
 _TINY_BYTES, _TINY_FLOPS = 1 << 18, 1.5e6
@@ -102,6 +103,25 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
         if proposal and runs_with(task, proposal):
             return proposal
     return ()
+
+
+def find_single_sizes(task: Task, movable: Constants, seed: int, most: int) -> tuple[Constants, ...]:
+    """Some constants in a drawn order, each less than declared while all others are as declared; none if alone.
+
+    Sizes of other profiles move together, so that what is done for one size as declared would show nowhere. Each lies
+    in the lower half of its way, where the reference is quick. Where the declared sizes are out of reach, what
+    `find_between` keeps is as declared beside others that are not.
+    """
+    ways = _find_ways(task, movable)
+    if len(ways) < 2 or not is_within_reach(task):
+        return ()
+    draw, found = random.Random(seed), list[Constants]()
+    for name in draw.sample(sorted(ways), len(ways)):
+        low, high = ways[name]
+        proposal = ((name, _uneven(round(low * (high / low) ** draw.uniform(*_PARTS_OF_ONE)))),)
+        if len(found) < most and runs_with(task, proposal):
+            found.append(proposal)
+    return tuple(found)
 
 
 def find_whole_blocks(task: Task, movable: Constants) -> Constants:
@@ -233,6 +253,15 @@ def find_batch_of_one(task: Task, movable: Constants) -> Constants:
         if _leading_size(task, {name: 1}) == 1 and all(
             runs_with(task, tuple({**dict(sizes), name: 1}.items())) for sizes in (task.tiny, task.small)
         ):
+            return ((name, 1),)
+    return ()
+
+
+def find_inner_one(task: Task, movable: Constants, seed: int) -> Constants:
+    """One for a constant by the judge's draw; none where the reference refuses that of all."""
+    names = sorted(name for name, _ in movable)
+    for name in random.Random(seed).sample(names, len(names)):
+        if runs_with(task, _at_small(task, {name: 1})):
             return ((name, 1),)
     return ()
 

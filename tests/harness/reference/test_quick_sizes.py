@@ -10,6 +10,8 @@ from tritonrl.harness.reference.sizes.declared_sizes import (
     accepted_remainders,
     find_between,
     find_beyond,
+    find_inner_one,
+    find_single_sizes,
     find_whole_blocks,
     measure,
     with_declared,
@@ -177,6 +179,49 @@ def get_inputs():
 """)
     found = dict(find_whole_blocks(task, tuple(declared.items())))
     assert tuple({**declared, **found}.values() if found else ()) == wanted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_single_sizes_move_alone(seed: int) -> None:
+    """Of two sizes with room each is less than declared once, and of one alone none is."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return x.cumsum(dim=-1)
+
+rows = 1000
+length = 2000
+taps = 3
+
+def get_inputs():
+    return [torch.rand(rows, length)[taps:]]
+{INIT}[]
+""")
+    movable = tuple(declared.items())
+    found = find_single_sizes(task, movable, seed, 2)
+    assert sorted(name for ((name, _),) in found) == ["length", "rows"]
+    assert all(dict(task.larger)[name] < size < declared[name] ** 0.75 * 3 for ((name, size),) in found)
+    assert len(find_single_sizes(task, movable, seed, 1)) == 1
+    assert not find_single_sizes(task, (("rows", 1000), ("taps", 3)), seed, 2)
+
+
+def test_a_size_of_one_is_one_that_the_reference_accepts() -> None:
+    """Not the groups that a norm's channels must fill."""
+    source = f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return nn.functional.group_norm(x, 4)
+
+batch = 24
+channels = 96
+length = 300
+
+def get_inputs():
+    return [torch.rand(batch, channels, length)]
+{INIT}[]
+"""
+    task, _ = _prepare(source)
+    found = {find_inner_one(task, (("channels", 96), ("length", 300)), seed) for seed in range(8)}
+    assert found == {(("length", 1),)}
+    assert not find_inner_one(task, (("channels", 96),), 0)
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(24, 33), (64, 65), (512, 513), (600, None), (12, None)])
