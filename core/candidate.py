@@ -73,6 +73,9 @@ class Variant(StrEnum):
     TIMED = "timed"
     WHOLE_BLOCKS = "whole_blocks"
     SHORT_FLOATS = "short_floats"
+    INNER_ONE = "inner_one"
+    ONE_SIZE = "one_size"
+    OTHER_SIZE = "other_size"
 
 
 @frozen

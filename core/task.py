@@ -63,6 +63,12 @@ class Profile(StrEnum):
     NUMBERS = "numbers"
     """`SMALL` with other plain numbers among the arguments or, where there are none, a batch of one: a hidden
     variant's, found by trying the reference."""
+    INNER_ONE = "inner_one"
+    """`SMALL` with one for a size that is no batch: a hidden variant's, which the judge's seed chooses."""
+    ONE_SIZE = "one_size"
+    """The declared sizes but for one, which is smaller: a hidden variant's, chosen and drawn by the judge's seed."""
+    OTHER_SIZE = "other_size"
+    """The same for another one."""
     BETWEEN = "between"
     """Drawn between `LARGER` and the declared sizes: a hidden variant's, which the judge's seed decides."""
     BEYOND = "beyond"
@@ -73,7 +79,10 @@ class Profile(StrEnum):
     @property
     def is_large(self) -> bool:
         """Whether sizes are of the order of the declared ones: plans leave the reference's parameters to the judge."""
-        return self in (Profile.DECLARED, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS)
+        return self in (Profile.DECLARED, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS, *SINGLE_SIZES)
+
+
+SINGLE_SIZES = (Profile.ONE_SIZE, Profile.OTHER_SIZE)
 
 
 @frozen(kw_only=True)
@@ -105,13 +114,13 @@ class Task:
                 return ()
             case Profile.TINY:
                 return self.tiny
-            case Profile.SMALL | Profile.NUMBERS:
+            case Profile.SMALL | Profile.NUMBERS | Profile.INNER_ONE:
                 return self.small
             case Profile.LARGER:
                 return self.larger
             case Profile.REMAINDER:
                 return self._remainders()
-            case Profile.BETWEEN | Profile.BEYOND | Profile.WHOLE_BLOCKS:
+            case _:
                 raise ValueError(f"sizes of the profile {profile} are for the oracle to find")
 
     def _remainders(self) -> Constants:

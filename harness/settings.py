@@ -93,8 +93,8 @@ def load_config(
 ) -> Config:
     """Load defaults, then the preset, then the file, then `KEY=VALUE` settings such as "verifier.timing=measured".
 
-    The keys are those of `--set` (`core/config.py`). Raises UsageError, and ConfigError, which is a ValueError, for a key
-    or a value that there is none of.
+    The keys are those of `--set` (`core/config.py`). Raises UsageError, and ConfigError, which is a ValueError, for a
+    key or a value that there is none of.
     """
     from ..core.config import Config, parse_toml, with_overrides
 

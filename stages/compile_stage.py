@@ -47,7 +47,7 @@ def find_compile_failure(report: CompileReport, purity: Purity = "strict") -> Fa
 def judge_recording(recording: Recording, report: CompileReport, purity: Purity = "strict") -> Failure | None:
     """Why one recording is no plan to run, or None; the reference's shapes hold for the declared one only.
 
-    With the variant's other numbers or in its batch of one, a result need not depend on what it depends on elsewhere,
+    With the variant's other numbers or in a size of one, a result need not depend on what it depends on elsewhere,
     as the index of a minimum does not: there its values alone are judged.
     """
     if recording.failure is not None:
@@ -58,7 +58,7 @@ def judge_recording(recording: Recording, report: CompileReport, purity: Purity 
     failure = find_narrow_parameter(recording, report.reference) or validate_plan(
         recording.plan,
         report.reference if is_declared else None,
-        used_inputs=() if recording.profile is Profile.NUMBERS else report.reference.used_inputs,
+        used_inputs=() if recording.profile in (Profile.NUMBERS, Profile.INNER_ONE) else report.reference.used_inputs,
         purity=purity,
     )
     if failure is None or is_declared:

@@ -33,7 +33,7 @@ from attrs import evolve, field, frozen
 
 from ..core.candidate import Variant
 from ..core.recipe.extensions import VerifierSpec
-from ..core.task import Profile
+from ..core.task import SINGLE_SIZES, Profile
 from .operator_traits import OperatorTraits
 from .variant_inputs import VariantInputs
 
@@ -68,6 +68,10 @@ class Facts(Protocol):
     @property
     def has_numbers(self) -> bool:
         """Whether the reference accepts other plain numbers among the inputs or, without any, a batch of one."""
+
+    @property
+    def has_inner_one(self) -> bool:
+        """Whether the reference has results other than zeros where a size that is no batch is one."""
 
     @property
     def has_inputs_of_one_shape(self) -> bool:
@@ -276,6 +280,8 @@ VARIANTS: tuple[VariantRow, ...] = (
     evolve(_row(Variant.NUMBERS, lambda facts: facts.has_numbers and facts.is_exact), profile=Profile.NUMBERS),
     # branches by shape, and masks that are off by one
     evolve(_row(Variant.REMAINDER, lambda facts: facts.has_remainder, stream="remainder"), profile=Profile.REMAINDER),
+    # dimensions of one, which are dropped or whose strides are anything, and rows of one element
+    evolve(_row(Variant.INNER_ONE, lambda facts: facts.has_inner_one and facts.is_exact), profile=Profile.INNER_ONE),
     VariantRow(variant=Variant.DECLARED, group="sampled", profile=Profile.DECLARED, changes={"stream": "declared"}),
     VariantRow(
         variant=Variant.DECLARED_PRECISION,
@@ -283,6 +289,11 @@ VARIANTS: tuple[VariantRow, ...] = (
         profile=Profile.DECLARED,
         is_second_dtype=True,
         changes={"stream": "declared_precision"},
+    ),
+    # what is done for one size as declared, whatever the others are
+    *(
+        VariantRow(variant=Variant(profile), group="sampled", profile=profile, changes={"stream": profile.value})
+        for profile in SINGLE_SIZES
     ),
     # ties, where positions of extremes are asked for: equal values in blocks of one row that small sizes do not fill
     VariantRow(

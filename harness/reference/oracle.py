@@ -13,6 +13,7 @@ zeros), which stay randomised, so that renaming a parameter is no way to have it
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,7 @@ from ...core.run import InitArgument, TensorSpec
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
+from ...core.text.named_sizes import read_sizes
 from ...stages.judge_run import is_sound
 from ...stages.tolerance import WELL_WITHIN, IntegerRange, accepts, compare, find_scale
 from ...stages.variant_inputs import IntegerChange, VariantInputs
@@ -45,6 +47,7 @@ from .reference import (
     draw_signs,
     dtype_name,
     fake_reference,
+    find_drawn,
     is_floating,
     load_task,
     randomise,
@@ -115,6 +118,22 @@ class Oracle(TaskFacts):
         return Build(
             init_json=describe_init(sized, module), inputs=tuple(describe_input(sized, value, dtype) for value in drawn)
         )
+
+    @keep()
+    def neighbours(self, task: Task, profile: Profile, dtype: str) -> tuple[tuple[TensorSpec | InitArgument, ...], ...]:
+        """Inputs at a small profile's sizes but for one, which is as declared; of the same model."""
+        own, kind = self._sized(task, profile)
+        if profile.is_large:
+            return ()
+        sizes, declared, found = dict(own.constants(kind)), read_sizes(task.source), []
+        init_json = self.build(task, profile, dtype).init_json
+        for name, _ in self.remainder(task):
+            moved = evolve(task, larger=tuple({**sizes, name: declared.get(name, 0)}.items()))
+            with contextlib.suppress(TaskError):
+                build = self.build(moved, Profile.LARGER, dtype)
+                if build.init_json == init_json:
+                    found.append(build.inputs)
+        return tuple(found)
 
     @keep()
     def is_same_in_evaluation(self, task: Task) -> bool:
@@ -207,7 +226,11 @@ class Oracle(TaskFacts):
         module = load_task(*self._sized(task, profile))
         model = build_model(task, module, derive(self.seed, identity, "init"))
         generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
-        randomise(model, generator, seeded_parameters, torch_dtype(dtype))
+        drawn: frozenset[str] = frozenset()
+        if seeded_parameters and profile is Profile.INNER_ONE:
+            small = build_model(task, load_task(task, Profile.SMALL), derive(self.seed, identity, "init"))
+            drawn = find_drawn(small)
+        randomise(model, generator, seeded_parameters, torch_dtype(dtype), drawn)
         return model
 
     def _prepare(

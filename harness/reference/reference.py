@@ -314,13 +314,22 @@ def to_double(value: Any) -> Any:
     return value.double() if is_floating(value) else value
 
 
+def find_drawn(model: torch.nn.Module) -> frozenset[str]:
+    """Return the names of parameters and buffers that construction has not made constant."""
+    return frozenset(name for name, tensor in model.state_dict().items() if (tensor != tensor.flatten()[:1]).any())
+
+
 def randomise(
-    model: torch.nn.Module, generator: torch.Generator, seeded_names: Collection[str], dtype: torch.dtype
+    model: torch.nn.Module,
+    generator: torch.Generator,
+    seeded_names: Collection[str],
+    dtype: torch.dtype,
+    drawn: Collection[str] = (),
 ) -> None:
     """Give parameters and buffers fresh values of the scale that construction chose, exact in `dtype`.
 
     Constant ones (norm weights, biases, running statistics) become values around that constant. Of the others those
-    in `seeded_names` stay as constructed.
+    in `seeded_names` stay as constructed. One of a single element is constant if it is not among `drawn`.
     """
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -328,7 +337,7 @@ def randomise(
                 continue
             fresh = torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
             low, high = float(tensor.min()), float(tensor.max())
-            if low == high:
+            if low == high and not (name in seeded_names and name in drawn):
                 # a variance must stay positive; an added constant of either sign is as good as another
                 positive = low > 0.0 or "var" in name
                 fresh = (low or 1.0) * (0.5 + fresh) if positive else low + (fresh - 0.5)

@@ -18,7 +18,7 @@ from attrs import evolve
 from ...core.candidate import ReferenceSignature
 from ...core.seeds import derive
 from ...core.serialisation import fingerprint
-from ...core.task import Constants, Profile, Task
+from ...core.task import SINGLE_SIZES, Constants, Profile, Task
 from ...stages.operator_traits import OperatorTraits
 from ...stages.roofline import EagerOperator
 from .experiments import find_numbers, find_used_inputs
@@ -30,6 +30,8 @@ from .sizes.declared_sizes import (
     find_between,
     find_beyond,
     find_inner_axes,
+    find_inner_one,
+    find_single_sizes,
     find_whole_blocks,
     is_quick,
     is_within_reach,
@@ -194,6 +196,18 @@ class TaskFacts:
         return () if self.numbers(task) else find_batch_of_one(task, self.remainder(task))
 
     @keep()
+    def inner_one(self, task: Task) -> Constants:
+        """The size of the variant "inner_one" that is one: another than a batch of one; empty where there is none."""
+        others = tuple(pair for pair in self.remainder(task) if pair[0] not in dict(self.batch_of_one(task)))
+        return find_inner_one(task, others, derive(self.seed, fingerprint(task), "inner_one"))
+
+    @keep()
+    def single_sizes(self, task: Task) -> tuple[Constants, ...]:
+        """The sizes of the variants "one_size" and "other_size", as many as there are; all but one are as declared."""
+        seed = derive(self.seed, fingerprint(task), "single_sizes")
+        return find_single_sizes(task, self.remainder(task), seed, len(SINGLE_SIZES))
+
+    @keep()
     def inner_axes(self, task: Task) -> tuple[tuple[str, int], ...]:
         """The two axes that the reference's product adds over, of inputs by position and of parameters by name."""
         return find_inner_axes(task, self.remainder(task))
@@ -234,14 +248,21 @@ class TaskFacts:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""
         if profile is Profile.BEYOND:
             return with_declared(task, self.beyond(task)), Profile.DECLARED
+        if profile in SINGLE_SIZES:
+            return with_declared(task, self.single_sizes(task)[SINGLE_SIZES.index(profile)]), Profile.DECLARED
         if profile is Profile.WHOLE_BLOCKS:
             return with_declared(task, self.whole_blocks(task)), Profile.DECLARED
         if profile is Profile.BETWEEN:
             sizes = self.between(task)
             return (with_declared(task, sizes), Profile.DECLARED) if sizes else (task, Profile.SMALL)
-        if profile not in (Profile.REMAINDER, Profile.NUMBERS):
+        find = {
+            Profile.REMAINDER: self.remainder,
+            Profile.NUMBERS: self.batch_of_one,
+            Profile.INNER_ONE: self.inner_one,
+        }.get(profile)
+        if find is None:
             return task, profile
-        own = self.remainder(task) if profile is Profile.REMAINDER else self.batch_of_one(task)
+        own = find(task)
         small = {**dict(task.small), **dict(own)}
         return evolve(task, larger=tuple(small.items())), Profile.LARGER
 

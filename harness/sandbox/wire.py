@@ -42,7 +42,8 @@ class RecordRequest:
     position that `choice` has for it, tuners in the order of their first use. With `measured` the first pass is
     recorded as a process's first call, in which tuners measure: besides what they choose, they launch what they have
     at these positions (`autotuning`). `is_same_in_evaluation`: the mode of training or evaluation must not matter.
-    `is_built_twice`: a second model of the process must do the same. Where a `decisive` one fails, the requests after
+    `is_built_twice`: a second model of the process must do the same, after calls with each of `neighbours`, inputs of
+    which one size is another. Where a `decisive` one fails, the requests after
     it are left out of the answer.
     """
 
@@ -58,6 +59,7 @@ class RecordRequest:
     measured: tuple[int, ...] | None = None
     is_same_in_evaluation: bool = False
     is_built_twice: bool = False
+    neighbours: tuple[tuple[TensorSpec | InitArgument, ...], ...] = ()
 
 
 @frozen(kw_only=True)
@@ -164,12 +166,16 @@ def _refuse_constant(name: str) -> float:
 
 def read_request(plain: dict[str, Any]) -> RecordRequest:
     """Return one recording that is asked for, from plain values."""
-    inputs = (from_plain(item, TensorSpec) if isinstance(item, dict) else item for item in plain["inputs"])
+
+    def read_inputs(items: Sequence[Any]) -> tuple[TensorSpec | InitArgument, ...]:
+        return tuple(from_plain(item, TensorSpec) if isinstance(item, dict) else item for item in items)
+
     return RecordRequest(
         **{
             **plain,
             "profile": Profile(plain["profile"]),
-            "inputs": tuple(inputs),
+            "inputs": read_inputs(plain["inputs"]),
+            "neighbours": tuple(map(read_inputs, plain.get("neighbours", ()))),
             "choice": tuple(plain.get("choice", ())),
             "measured": None if plain.get("measured") is None else tuple(plain["measured"]),
         }

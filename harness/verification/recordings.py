@@ -10,7 +10,7 @@ from attrs import evolve
 from ...core.candidate import Candidate, CompileReport, Failure, Recording, Variant
 from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, LaunchPlan
-from ...core.task import Profile, Task
+from ...core.task import SINGLE_SIZES, Profile, Task
 from ...stages.compile_stage import JUDGED
 from ...stages.variant_inputs import VariantInputs
 from ..reference.oracle import Oracle
@@ -19,7 +19,10 @@ from .context import VerifierContext
 
 _ASSEMBLER_KILLED = re.compile(r"`ptxas` failed with error code -(9|24)\b")
 """As Triton says it of one that SIGKILL or SIGXCPU ended."""
-LATER = (Profile.NUMBERS, Profile.REMAINDER, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS)
+LATER = (
+    *(Profile.NUMBERS, Profile.REMAINDER, Profile.INNER_ONE),
+    *(*SINGLE_SIZES, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS),
+)
 """Sizes that only the audit records."""
 
 
@@ -60,6 +63,7 @@ def record_later(candidate: Candidate, task: Task, context: VerifierContext, inp
     together = [inputs]
     others = [context.describe(Variant.REMAINDER, task)] if context.oracle.remainder(task) else []
     others += [context.describe(Variant.NUMBERS, task)] if context.oracle.has_numbers(task) else []
+    others += [context.describe(Variant.INNER_ONE, task)] if context.oracle.inner_one(task) else []
     others += later_variants(task, context)
     together += [other for other in others if other.variant is not inputs.variant]
 
@@ -80,7 +84,9 @@ def _record_later(
 ) -> list[Recording]:
     is_compiled = context.cuda is not None
     requests = [record_request(task, context.oracle, each.profile, each.dtype, is_compiled) for each in together]
-    requests[0] = evolve(requests[0], is_built_twice=True)
+    first = together[0]
+    neighbours = context.oracle.neighbours(task, first.profile, first.dtype)
+    requests[0] = evolve(requests[0], is_built_twice=True, neighbours=neighbours)
     recordings = _record_together(candidate, context, requests)
     if is_compiled and len(requests) > 1 and all(_is_out_of_time(recording.failure) for recording in recordings):
         # the compilation of one may have used up the time of all
@@ -127,6 +133,7 @@ def later_variants(task: Task, context: VerifierContext) -> list[VariantInputs]:
         variants.append(Variant.BETWEEN)
     if context.oracle.beyond(task):
         variants.append(Variant.BEYOND)
+    variants += [Variant(profile) for profile, _ in zip(SINGLE_SIZES, context.oracle.single_sizes(task), strict=False)]
     if context.oracle.whole_blocks(task):
         variants.append(Variant.WHOLE_BLOCKS)
     return [context.describe(variant, task) for variant in variants]

@@ -240,7 +240,9 @@ def _prepare_plan(
     if report.failure is not None:
         return report.failure
     recording = find_recording(report, inputs.profile, inputs.dtype)
-    if recording is None and inputs.variant in (Variant.NUMBERS, Variant.REMAINDER, *SAMPLED_VARIANTS):
+    if recording is None and inputs.variant in (
+        *(Variant.NUMBERS, Variant.REMAINDER, Variant.INNER_ONE, *SAMPLED_VARIANTS),
+    ):
         recording = record_later(candidate, task, context, inputs)
     if recording is not None and inputs.profile.is_large:
         recording = record_own_values(candidate, task, context, recording)

@@ -11,7 +11,7 @@ from tritonrl.core.candidate import Candidate, Comparison, Failure, Variant
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.task import Profile
 from tritonrl.stages.funnel import fold
-from tritonrl.stages.judge_run import excuse, is_sound
+from tritonrl.stages.judge_run import excuse, is_sound, judge_run
 
 from .evidence import candidate, candidates, comparison, compile_report, plan, recording, run_report, timing_report
 
@@ -169,3 +169,12 @@ def test_an_imprecise_reference_excuses_errors_of_its_size(ratios: list[float], 
     granted = excuse([comparison(ratio * 1e-3) for ratio in ratios], share)
     worst = max(ratios, default=0.0)
     assert granted == pytest.approx(share if worst <= share else 4.0 * worst)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FORWARD_FAILED, Outcome.UNSUPPORTED, Outcome.OUT_OF_BOUNDS])
+@pytest.mark.parametrize("variant", [Variant.INNER_ONE, Variant.REMAINDER])
+def test_who_refuses_a_dimension_of_one_gives_no_wrong_result(outcome: Outcome, variant: Variant) -> None:
+    """Nor does a compiler that does; but memory outside tensors is no refusal, and sizes beside one are to work."""
+    found = judge_run(run_report(variant, comparisons=(), failure=Failure(outcome)))
+    is_refusal = variant is Variant.INNER_ONE and outcome is not Outcome.OUT_OF_BOUNDS
+    assert (found is None) is is_refusal

@@ -25,6 +25,9 @@ from ..reference import call_model, fake_reference, runs_with
 MOST_BYTES = 256 << 20
 """Of inputs, parameters and results, which the judge can follow."""
 _MOST_FLOPS = 5e10
+_MOST_WORK_BYTES = 1 << 30
+"""Read and written by the reference's operators. A right plan that fuses none of them takes half of it, which is the
+most that is sampled."""
 _MOST_GROWTH = 2.2
 _QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
 """At such declared sizes all variants are run on a GPU: their inputs are drawn and transformed by a processor."""
@@ -35,6 +38,7 @@ _LEAST_BLOCK, _BLOCKS, _TAIL = 8, 4, 1 / 8
 """Blocks from the least one to a quarter of a size leave at least an eighth of a block over, and as much is missing."""
 _PARTS = (0.25, 0.75)
 """Of the way from the larger sizes to the declared ones: what lies near either end has a size that is run beside it."""
+_PARTS_OF_ONE = (0.1, 0.5)
 _PARTS_IN_REACH = tuple(1.0 - number / 32 for number in range(1, 32))
 """Of the way, where the declared sizes are out of reach."""
 _TINY_BYTES, _TINY_FLOPS = 1 << 18, 1.5e6
@@ -48,6 +52,11 @@ def is_within_reach(task: Task) -> bool:
     """Whether the reference can be computed at the declared sizes in about a second."""
     num_bytes, num_flops = measure(task)
     return num_bytes <= MOST_BYTES and num_flops <= _MOST_FLOPS
+
+
+def _can_be_followed(task: Task) -> bool:
+    """Whether a plan can be held here, too, that keeps all that the reference's operators return."""
+    return is_within_reach(task) and sum(operator.num_bytes for operator in trace_operators(task)) <= _MOST_WORK_BYTES
 
 
 def is_quick(task: Task) -> bool:
@@ -104,6 +113,25 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
     return ()
 
 
+def find_single_sizes(task: Task, movable: Constants, seed: int, most: int) -> tuple[Constants, ...]:
+    """Some constants in a drawn order, each less than declared while all others are as declared; none if alone.
+
+    Sizes of other profiles move together, so that what is done for one size as declared would show nowhere. Each lies
+    in the lower half of its way, where the reference is quick. Where the declared sizes are out of reach, what
+    `find_between` keeps is as declared beside others that are not.
+    """
+    ways = _find_ways(task, movable)
+    if len(ways) < 2 or not is_within_reach(task):
+        return ()
+    draw, found = random.Random(seed), list[Constants]()
+    for name in draw.sample(sorted(ways), len(ways)):
+        low, high = ways[name]
+        proposal = ((name, _uneven(round(low * (high / low) ** draw.uniform(*_PARTS_OF_ONE)))),)
+        if len(found) < most and runs_with(task, proposal):
+            found.append(proposal)
+    return tuple(found)
+
+
 def find_whole_blocks(task: Task, movable: Constants) -> Constants:
     """Powers of two that hold the declared sizes, larger ones cut to one that is quick; none where they are declared.
 
@@ -149,7 +177,7 @@ def _find_reached(task: Task, movable: Constants, keeps_largest: bool) -> Consta
             }
             proposal = tuple(sizes.items())
             try:
-                is_reached = is_within_reach(with_declared(task, proposal))
+                is_reached = _can_be_followed(with_declared(task, proposal))
             except TaskError:  # sizes that the reference refuses, such as channels that no longer make whole groups
                 continue
             if is_reached and runs_with(task, proposal):
@@ -233,6 +261,15 @@ def find_batch_of_one(task: Task, movable: Constants) -> Constants:
         if _leading_size(task, {name: 1}) == 1 and all(
             runs_with(task, tuple({**dict(sizes), name: 1}.items())) for sizes in (task.tiny, task.small)
         ):
+            return ((name, 1),)
+    return ()
+
+
+def find_inner_one(task: Task, movable: Constants, seed: int) -> Constants:
+    """One for a constant by the judge's draw; none where the reference refuses that of all."""
+    names = sorted(name for name, _ in movable)
+    for name in random.Random(seed).sample(names, len(names)):
+        if runs_with(task, _at_small(task, {name: 1})):
             return ((name, 1),)
     return ()
 

@@ -219,15 +219,20 @@ class _Session:
         return model
 
     def _call_another(self, module: ModuleType, plan: LaunchPlan, hollow: bool) -> None:
-        """Raise where a second model of the process does something else than the first, as with the first's weights."""
+        """Raise where a second model of the process does something else than the first, as with the first's weights.
+
+        It has been called before at sizes of which one is another, as what is kept by the others would fit no more.
+        """
         session = _Session(self.recorder, self.tuners, self.request, self.calls)
         model = session._build(module, hollow)
         with torch.no_grad():
             inputs = session._make_inputs(self.request)
             session._convert(model)
+            for neighbour in () if self.tuners.has_tuned else self.request.neighbours:
+                session._attempt(model, [session._make_input(spec) for spec in neighbour], hollow)
             found = session._attempt(model, inputs, hollow)
         found = None if found is None else without_origins(found)
-        _require_same(without_origins(plan), found, "in a second model of one process")
+        _require_same(without_origins(plan), found, "in a second model of one process, called at other sizes before")
 
     def _call_otherwise(self, model: torch.nn.Module, plan: LaunchPlan, hollow: bool) -> None:
         """Raise where forward does something else in other circumstances, or for other tensors of the same sizes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from attrs import frozen
 
 from ....core.candidate import Candidate, RunReport, Variant
@@ -86,6 +87,14 @@ class _Facts:
     @property
     def has_numbers(self) -> bool:
         return self.context.oracle.has_numbers(self.task)
+
+    @property
+    def has_inner_one(self) -> bool:
+        oracle = self.context.oracle
+        # what cancels in a row of one element has no digits
+        return bool(oracle.inner_one(self.task)) and all(
+            np.any(values) for values in oracle.expected(self.task, self._inputs).expected
+        )
 
     @property
     def has_inputs_of_one_shape(self) -> bool:

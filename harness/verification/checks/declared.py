@@ -204,7 +204,7 @@ class _Sampler:
 
     def first_requests(self) -> list[RunRequest]:
         """A small sample, and a scan where it could show more: at the declared sizes, and beyond of a single launch."""
-        is_least = self.request.variant in (Variant.BETWEEN, Variant.WHOLE_BLOCKS)
+        is_least = self.request.variant in (Variant.ONE_SIZE, Variant.OTHER_SIZE, Variant.BETWEEN, Variant.WHOLE_BLOCKS)
         few = LEAST_PROGRAMS if is_least else FEW_PROGRAMS
         sampled = evolve(self.request, num_programs=few)
         is_single = self.request.variant is Variant.BEYOND and len(self._num_programs) == 1

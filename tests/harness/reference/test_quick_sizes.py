@@ -10,6 +10,8 @@ from tritonrl.harness.reference.sizes.declared_sizes import (
     accepted_remainders,
     find_between,
     find_beyond,
+    find_inner_one,
+    find_single_sizes,
     find_whole_blocks,
     measure,
     with_declared,
@@ -131,6 +133,24 @@ def get_inputs():
     assert between["channels"] % between["groups"] == 0
 
 
+def test_sizes_within_reach_leave_room_for_what_the_reference_keeps() -> None:
+    """A product whose result is much larger than its factors and its sums: a plan that fuses nothing holds all of it."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, a, b):
+        return torch.bmm(a, b).softmax(-1).sum(1)
+
+batch, rows, inner, columns = 64, 2048, 128, 2048
+
+def get_inputs():
+    return [torch.rand(batch, rows, inner), torch.rand(batch, inner, columns)]
+{INIT}[]
+""")
+    for found in (find_between(task, tuple(declared.items()), 0), find_beyond(task, tuple(declared.items()))):
+        sizes = {**declared, **dict(found)}
+        assert sizes != declared
+        assert 4 * sizes["batch"] * sizes["rows"] * sizes["columns"] * 2 < 512 << 20
+
+
 @pytest.mark.parametrize(("size", "seed"), [(64, 0), (368, 55), (8192, 1), (8192, 2)])
 def test_sizes_of_a_sample_nearly_consist_of_no_blocks(size: int, seed: int) -> None:
     """Beyond the declared sizes and below them, an incomplete block is neither nearly whole nor nearly empty."""
@@ -177,6 +197,49 @@ def get_inputs():
 """)
     found = dict(find_whole_blocks(task, tuple(declared.items())))
     assert tuple({**declared, **found}.values() if found else ()) == wanted
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_single_sizes_move_alone(seed: int) -> None:
+    """Of two sizes with room each is less than declared once, and of one alone none is."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return x.cumsum(dim=-1)
+
+rows = 1000
+length = 2000
+taps = 3
+
+def get_inputs():
+    return [torch.rand(rows, length)[taps:]]
+{INIT}[]
+""")
+    movable = tuple(declared.items())
+    found = find_single_sizes(task, movable, seed, 2)
+    assert sorted(name for ((name, _),) in found) == ["length", "rows"]
+    assert all(dict(task.larger)[name] < size < declared[name] ** 0.75 * 3 for ((name, size),) in found)
+    assert len(find_single_sizes(task, movable, seed, 1)) == 1
+    assert not find_single_sizes(task, (("rows", 1000), ("taps", 3)), seed, 2)
+
+
+def test_a_size_of_one_is_one_that_the_reference_accepts() -> None:
+    """Not the groups that a norm's channels must fill."""
+    source = f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return nn.functional.group_norm(x, 4)
+
+batch = 24
+channels = 96
+length = 300
+
+def get_inputs():
+    return [torch.rand(batch, channels, length)]
+{INIT}[]
+"""
+    task, _ = _prepare(source)
+    found = {find_inner_one(task, (("channels", 96), ("length", 300)), seed) for seed in range(8)}
+    assert found == {(("length", 1),)}
+    assert not find_inner_one(task, (("channels", 96),), 0)
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(24, 33), (64, 65), (512, 513), (600, None), (12, None)])

@@ -168,9 +168,9 @@ def test_the_interpreter_is_asked_where_the_configuration_says_so(verifier: Veri
 
 def test_a_gpu_runs_whole_what_the_interpreter_samples(verifier: Verifier) -> None:
     """All sizes that nobody declared are tried there too; of the declared ones it runs both dtypes anyway."""
-    task = with_declared(POINTWISE, (("ROWS", 64), ("COLUMNS", 100)))
+    task = with_declared(POINTWISE, (("ROWS", 640), ("COLUMNS", 1000)))
     sampled = {each.variant for each in later_variants(task, verifier.context)}
-    assert {Variant.BEYOND, Variant.WHOLE_BLOCKS} <= sampled
+    assert {Variant.BEYOND, Variant.WHOLE_BLOCKS, Variant.ONE_SIZE} <= sampled
     assert {each.variant for each in later_variants(task, with_gpu(verifier.context))} == sampled - {
         Variant.DECLARED_PRECISION
     }

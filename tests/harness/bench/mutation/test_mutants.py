@@ -13,7 +13,7 @@ from tritonrl.cli import app
 from tritonrl.core.candidate import Variant
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render
-from tritonrl.core.task import Profile
+from tritonrl.core.task import SINGLE_SIZES, Profile
 from tritonrl.harness.bench.mutation import mutants
 from tritonrl.harness.bench.mutation.enumerate import enumerate_mutants
 from tritonrl.harness.bench.mutation.mutants import (
@@ -90,7 +90,7 @@ def test_points_cover_sizes_that_no_verifier_runs(battery: Battery) -> None:
     sizes = {point.label.split(",")[0] for point in points}
     assert {"one", "powers", "long", "wide"} <= sizes == set(choose_sizes(EXAMPLE.task, 0))
     assert {point.inputs.values for point in points} == set(Values)
-    found = (Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS)
+    found = (Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS, *SINGLE_SIZES)
     own = {EXAMPLE.task.constants(profile) for profile in Profile if profile not in found}
     assert not own & {point.task.small for point in points}
     assert all(type(point.inputs) is PointInputs and point.inputs.variant is Variant.ORIGINAL for point in points)
