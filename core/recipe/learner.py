@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from ..candidate import Candidate
-from ..config import Algorithm, SftMethod
+from ..config import Algorithm, Config, EvaluationConfig, RlConfig, SftMethod
 from ..serialisation import to_plain
 from ..task import Task
 from ..verdict import Verdict
@@ -33,6 +33,11 @@ class Sampling:
     temperature: float
     top_p: float
     max_new_tokens: int
+
+    @classmethod
+    def of(cls, config: Config, phase: EvaluationConfig | RlConfig) -> Sampling:
+        """Draw as a phase of the configuration says."""
+        return cls(temperature=phase.temperature, top_p=phase.top_p, max_new_tokens=config.policy.max_new_tokens)
 
 
 @frozen(kw_only=True)
@@ -150,11 +155,6 @@ class Learner(Protocol):
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
     ) -> list[Completion]:
         """One completion for each prompt, drawn with the seed beside it."""
-
-    def draw(
-        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
-    ) -> list[Completion]:
-        """`sample`, refused where a policy gradient cannot learn from the tokens."""
 
     def reinforce(
         self,

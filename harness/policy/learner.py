@@ -83,29 +83,6 @@ class PolicyLearner:
         """One completion for each prompt, drawn with the seed beside it."""
         if self.engine is not None:
             return self.engine.sample(self.policy, adapter, prompts, seeds, sampling, on_done)
-        return self._draw(adapter, prompts, seeds, sampling, on_done)
-
-    def draw(
-        self,
-        adapter: Path | None,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        on_done: Callable[[int], None],
-    ) -> list[Completion]:
-        """`sample`; raises UsageError where another engine draws."""
-        if self.engine is not None:
-            raise UsageError("rl.algorithm: a policy gradient learns from policy.engine = own alone")
-        return self._draw(adapter, prompts, seeds, sampling, on_done)
-
-    def _draw(
-        self,
-        adapter: Path | None,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        on_done: Callable[[int], None],
-    ) -> list[Completion]:
         enter_state(self.policy, adapter)
         share, size = self.world.slice_of(len(prompts)), self.world.size
         with holding_gpu_lock(self.gpu_lock, lambda done: on_done(min(len(prompts), done * size))) as report:

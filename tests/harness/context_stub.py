@@ -103,11 +103,6 @@ class TeacherLearner:
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
 
-    def draw(
-        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
-    ) -> list[Completion]:
-        return self.sample(adapter, prompts, seeds, sampling, on_done)
-
     def reinforce(
         self,
         adapter: Path | None,

@@ -70,9 +70,7 @@ def compare_engines(
     """Sample validation tasks of both levels with each engine; raises UsageError where vLLM is missing."""
     drawn = list(corpus_examples(f"{suite}:validation", seed, -(-num_tasks // 2), (1, 2)))[:num_tasks]
     prompts = [user_message(example.task) for example in drawn]
-    sampling = Sampling(
-        temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
-    )
+    sampling = Sampling.of(config, config.rl)
     figures: list[EngineFigures] = []
     greedy: list[list[str]] = []
     device = ""
