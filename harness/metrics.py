@@ -144,7 +144,7 @@ def _import(name: str, module: str) -> Any:
 
 
 @define
-class Logged:
+class Logged(Progress):
     """A display whose events go to sinks too."""
 
     display: Progress

@@ -42,7 +42,7 @@ class WorkerEnd:
 
 
 @define
-class Reporter:
+class Reporter(Progress):
     """A worker's display: it writes what happens to the parent."""
 
     stream: TextIO
@@ -54,22 +54,14 @@ class Reporter:
             # no failure of the cell: whoever asked for it is gone
             raise KeyboardInterrupt from None
 
-    def grid(self, cells: Sequence[tuple[str, int, CellState]]) -> None: ...
-
     def cell(self, cell: str, seed: int, state: CellState, message: str = "") -> None:
         self._tell(cell=cell, seed=seed, state=state.value, message=message)
-
-    def focus(self, cell: str, seed: int) -> None: ...
 
     def phase(self, text: str, total: int) -> None:
         self._tell(phase=text, total=total)
 
-    def advance(self, done: int) -> None: ...
-
     def metrics(self, phase: str, step: int, values: Mapping[str, float]) -> None:
         self._tell(metrics=phase, step=step, values=dict(values))
-
-    def close(self) -> None: ...
 
 
 def take_stdout() -> TextIO:
