@@ -60,7 +60,6 @@ class Recipe:
     learning_rate: float = 3e-3
     weight_decay: float = 0.1
     warmup_steps: int = 150
-    schedule: str = "wsd"
     decay_share: float = 0.3
     attention: str = "auto"
     compile: bool = True
@@ -229,10 +228,7 @@ def batches(num_rows: int, size: int, seed: int, device: torch.device) -> Iterat
 
 def learning_rate_share(recipe: Recipe, step: int, progress: float) -> float:
     """The learning rate as a share of its peak: warm-up by steps, then by the share of the time that has passed."""
-    warm = min(1.0, (step + 1) / recipe.warmup_steps)
-    if recipe.schedule == "wsd":
-        return warm * min(1.0, (1.0 - progress) / recipe.decay_share)
-    return warm * max(0.0, 1.0 - progress)
+    return min(1.0, (step + 1) / recipe.warmup_steps) * min(1.0, (1.0 - progress) / recipe.decay_share)
 
 
 def save_checkpoint(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -368,14 +364,7 @@ def main(arguments: list[str]) -> None:
     print(f"{parameters:,} parameters", flush=True)
     trainer = Trainer(recipe, model, device)
     data, validation = (to_device(part, device, recipe.batch_rows) for part in (rows, validation_rows))
-    try:
-        trainer.warm_up(data, validation)
-    except RuntimeError as error:  # an older torch may not compile FlexAttention for these sizes
-        if not trainer.flex:
-            raise
-        print(f"FlexAttention failed ({error}); using a dense mask", flush=True)
-        trainer = Trainer(evolve(recipe, attention="dense"), model, device)
-        trainer.warm_up(data, validation)
+    trainer.warm_up(data, validation)
     log = train(trainer, data, validation, tokenizer, options.out)
     log = {"recipe": asdict(recipe), "parameters": parameters, "data": facts, "preparation_seconds": seconds, **log}
     (options.out / "training.json").write_text(json.dumps(log, indent=1))
