@@ -62,7 +62,7 @@ def bench_verify(
     if unknown:
         raise UsageError(f"--verifier {sorted(unknown)[0]}: must be one of {', '.join(VERIFIERS)}")
     figures = measure_verifiers(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json, render(figures))
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
 
 
@@ -89,10 +89,10 @@ def bench_fuzz(
 
     config = load_config(settings=settings or [])
     from ..tasks.batch import default_jobs
-    from .verifier.fuzz import fuzz_verifier, render
+    from .verifier.fuzz import fuzz_verifier
 
     figures = fuzz_verifier(config, completions, funnel, seed, jobs or default_jobs(), lines)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(1 if figures.findings else 0)
 
 
@@ -151,7 +151,7 @@ def bench_false_rejects(
     from ...core.verdict import Verdict
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .verifier.false_rejects import GenuineKernel, measure_false_rejects, render
+    from .verifier.false_rejects import GenuineKernel, measure_false_rejects
     from .verifier.mix import RunningCount
 
     if suite not in TAUGHT_SUITES:
@@ -165,7 +165,7 @@ def bench_false_rejects(
     figures = measure_false_rejects(
         load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite
     )
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     if figures.num_kernels < figures.num_asked:
         raise KeyboardInterrupt
     raise typer.Exit(1 if figures.rejections else 0)
@@ -194,7 +194,7 @@ def bench_attacks(
 
     config = load_config(settings=with_backend(settings, backend))
     from ..tasks.batch import default_jobs
-    from .verifier.attacks import judge_attacks, read_attacks, render
+    from .verifier.attacks import judge_attacks, read_attacks
 
     attacks = read_attacks(folder)
     unknown = set(names or []) - {attack.name for attack in attacks}
@@ -207,7 +207,7 @@ def bench_attacks(
         jobs or default_jobs(),
         lambda seed, found: print(f"seed {seed}: {len(found)} surprises", file=sys.stderr, flush=True),
     )
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(1 if figures.num_accepted else 0)
 
 
@@ -228,7 +228,7 @@ def bench_soak(
     """
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .verifier.soak import Census, render, soak_verifier
+    from .verifier.soak import Census, soak_verifier
 
     def show(census: Census) -> None:
         left = census.zombies + census.strays + census.leftovers
@@ -236,7 +236,7 @@ def bench_soak(
         print(f"{census.num_candidates}: {memory}, {left} left behind", file=sys.stderr, flush=True)
 
     figures = soak_verifier(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(1 if figures.unclean_rounds else 0)
 
 
@@ -258,12 +258,12 @@ def bench_load(
     Example: tritonrl bench load --requests 10000 --clients 64 --kills 5
     """
     from ..tasks.batch import default_jobs
-    from .verifier.load import measure_load, render
+    from .verifier.load import measure_load
 
     if candidates > requests:
         raise UsageError(f"--candidates {candidates}: must be at most --requests {requests}")
     figures = measure_load(requests, clients, candidates, kills, workers or default_jobs(), seed)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 
 
@@ -287,12 +287,12 @@ def bench_sample(
 
     Example: tritonrl bench sample --random smollm2-135m --json
     """
-    from .policy.sampling import measure_sampling, render
+    from .policy.sampling import measure_sampling
 
     if policy and random:
         raise UsageError("--policy and --random exclude each other")
     figures = measure_sampling(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(0 if figures.greedy.is_equal else 1)
 
 
@@ -323,7 +323,7 @@ def bench_train(
 
     Example: tritonrl bench train --random smollm2-135m --processes 2,4 --json
     """
-    from .policy.training import Workload, measure_training, render
+    from .policy.training import Workload, measure_training
 
     _check_training(policy, random, quantization, suite, compilation, capture)
     if warmup >= steps:
@@ -346,7 +346,7 @@ def bench_train(
         with_plain=with_plain,
     )
     figures = measure_training(workload, [int(number) for number in numbers])
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
 
 
 def _check_training(

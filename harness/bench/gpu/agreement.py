@@ -153,20 +153,3 @@ def compare_verdicts(
 
 def _describe(verdict: Verdict) -> str:
     return f"{verdict.where}: {verdict.objection}".rstrip(": ")
-
-
-def render(figures: BackendFigures) -> list[str]:
-    """The figures as lines for a person."""
-    accepted = ", ".join(f"{name} {number}" for name, number in figures.num_accepted.items())
-    took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in figures.seconds.items())
-    share = figures.agreement
-    interval = f" ({share.estimate:.1%}, 95% interval {share.low:.1%} to {share.high:.1%})" if share else ""
-    lines = [
-        f"{figures.num_agreeing} of {figures.num_candidates} verdicts agree{interval}",
-        f"accepted: {accepted}; the same outcome at the same stage: {figures.same_outcome}; {took}",
-    ]
-    lines += [
-        f"  {d.task_id} {d.candidate} ({d.spoil}): interpreter {d.interpret}; GPU {d.cuda}"
-        for d in figures.disagreements
-    ]
-    return lines + [f"  refused for different reasons: {pair}: {number}" for pair, number in figures.outcome_pairs]

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from statistics import median
 
 from attrs import evolve, frozen
 
@@ -111,20 +109,3 @@ def measure_crashes(config: Config, num_crashes: int, jobs: int) -> CrashFigures
         restarts_s=tuple(restarts_s),
         seconds=time.perf_counter() - began,
     )
-
-
-def _describe(waits: Sequence[float]) -> str:
-    if not waits:
-        return "none"
-    return f"{len(waits)}, {median(waits):.2f} s in the median, at most {max(waits):.2f} s"
-
-
-def render(figures: CrashFigures) -> list[str]:
-    """The figures as lines for a person."""
-    return [
-        f"{figures.num_crashes} crashing candidates and {figures.num_neighbours} right ones in {figures.seconds:.0f} s",
-        f"crashing ones accepted: {len(figures.accepted_crashes)}; right ones refused: "
-        f"{len(figures.refused_neighbours)}",
-        f"successors of executors: {_describe(figures.restarts_s)}",
-        *(f"  {name}: {number}" for name, number in figures.outcomes),
-    ]

@@ -301,38 +301,5 @@ def _empty(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def render(figures: TrainingFigures) -> list[str]:
-    """Format the figures as lines for a person."""
-    one, way = figures, figures.execution
-    lines = [
-        f"{one.model}, {one.num_parameters / 1e6:.1f} M parameters ({one.dtype}, quantization {one.quantization}), "
-        f"{one.num_trained / 1e6:.2f} M trained, on {one.device}",
-        f"{one.batch} pairs a step, {one.tokens_a_step:,.0f} tokens; {one.share_of_padding:.0%} padding where padded",
-        f"ours: at most {way.microbatch_tokens:,} tokens at once"
-        + (", layers computed again" if way.recompute else "")
-        + (", compiled" if way.compile else "")
-        + (", captured" if way.capture else ""),
-    ]
-    for name, rate in (("ours", one.ours), ("plain", one.plain)):
-        if rate is None:
-            continue
-        if rate.tokens_per_s is None or rate.seconds_a_step is None or rate.first_step_s is None:
-            lines.append(f"{name:12} {rate.message}")
-            continue
-        peak = "" if rate.peak_gb is None else f", at most {rate.peak_gb:.1f} GB"
-        lines.append(
-            f"{name:12} {rate.tokens_per_s:10,.0f} tokens/s  ({rate.seconds_a_step * 1e3:.0f} ms a step, the first "
-            f"{rate.first_step_s:.1f} s{peak}; loss {rate.first_loss:.4f} to {rate.last_loss:.4f})"
-        )
-    if one.speedup is not None:
-        lines.append(f"speedup      {one.speedup:10.2f}")
-    for part in one.scaling:
-        lines.append(
-            f"{part.processes} processes  {part.tokens_per_s:10,.0f} tokens/s  "
-            f"({part.seconds_a_step * 1e3:.0f} ms a step, efficiency {part.efficiency:.1%})"
-        )
-    return lines
-
-
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -152,14 +152,3 @@ def _find_surprise(attack: Attack, verdict: Verdict, seed: int) -> list[Surprise
         return []
     answer = f"{verdict.where}: {verdict.objection}".rstrip(": ")
     return [Surprise(attack=attack.name, seed=seed, is_accepted=verdict.correct, answer=answer)]
-
-
-def render(figures: AttackFigures) -> list[str]:
-    """Format the figures for a person."""
-    total = figures.num_attacks * len(figures.seeds)
-    others = len(figures.surprises) - figures.num_accepted
-    lines = [
-        f"{figures.num_accepted} of {total} accepted ({figures.num_attacks} attacks, {len(figures.seeds)} seeds, "
-        f"backend {figures.backend}), {others} refused for another reason than their own, {figures.wall_s:.0f} s"
-    ]
-    return lines + [f"  {each.attack}: {each.answer} (seed {each.seed})" for each in figures.surprises]

@@ -167,26 +167,6 @@ def _find_slowest(pairs: Sequence[tuple[Task, str]], verdicts: dict[int, Verdict
     return tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:5])
 
 
-def render(figures: ExamFigures) -> list[str]:
-    """Format the figures for a person."""
-    gpu = f", GPU {figures.peak_gpu_bytes / 1e9:.1f} GB" if figures.peak_gpu_bytes else ""
-    of_all = "" if figures.num_judged == figures.num_answers else f" of {figures.num_answers}, interrupted,"
-    lines = [
-        f"{figures.num_judged}{of_all} answers to {figures.num_tasks} tasks judged in {figures.judge_s:.0f} s "
-        f"({figures.num_judged / figures.judge_s:.1f}/s) on {figures.backend}, {figures.jobs} at once; "
-        f"{figures.prepare_s:.0f} s to make them",
-        f"tasks of {figures.median_task_bytes / 1e6:.0f} MB (median) to {figures.largest_task_bytes / 1e9:.1f} GB",
-        f"peak memory: host {figures.peak_bytes / 1e9:.1f} GB ({figures.peak_asked_bytes / 1e9:.1f} GB asked for){gpu}",
-        f"{figures.num_correct} correct, {len(figures.rejected_teachers)} teachers rejected, "
-        f"{figures.num_killed} processes killed by the kernel",
-        "outcomes: " + ", ".join(f"{name} {number}" for name, number in figures.outcomes),
-        "slowest: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in figures.slowest),
-        f"{len(figures.too_large)} reasons of size",
-    ]
-    listed = (*figures.too_large, *figures.bad_tasks, *figures.rejected_teachers)
-    return lines + [f"  {entry}" for entry in listed]
-
-
 class MemoryWatch:
     """A thread that notes the peaks while it is open; memory that processes share counts once."""
 

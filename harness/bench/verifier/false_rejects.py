@@ -189,16 +189,3 @@ def measure_false_rejects(
     if folder is not None:
         kernels += written_kernels(folder)
     return verify_kernels(config, kernels, jobs, on_done)
-
-
-def render(figures: GenuineFigures) -> list[str]:
-    """Format the figures for a person."""
-    by_hand = dict(figures.by_group).get("by hand", 0)
-    of_all = "" if figures.num_kernels == figures.num_asked else f" (interrupted; {figures.num_asked} were asked for)"
-    lines = [
-        f"{len(figures.rejections)} of {figures.num_kernels} right kernels rejected{of_all}",
-        f"{figures.num_kernels - by_hand} of the corpus in {len(figures.by_group) - bool(by_hand)} groups of split, "
-        f"family and style; {by_hand} written by hand",
-        f"{figures.wall_s:.0f} s with {figures.jobs} jobs, {figures.verifier_s:.0f} s of verification",
-    ]
-    return lines + [f"  {r.name} ({r.group}): {r.reached}: {r.outcome}: {r.message}" for r in figures.rejections]

@@ -89,19 +89,6 @@ def measure_load(
         return asyncio.run(_load(server, url, items, order, num_clients, num_kills, num_workers, rng))
 
 
-def render(figures: LoadFigures) -> list[str]:
-    """Format the figures as lines."""
-    per_s = figures.num_answered / figures.seconds
-    return [
-        f"{figures.num_answered} of {figures.num_requests} requests answered in {figures.seconds:.0f} s "
-        f"({per_s:.0f}/s), {figures.num_clients} clients, {figures.num_workers} workers, {figures.num_killed} killed",
-        f"{figures.num_verified} verifications of {figures.num_candidates} candidates; "
-        f"{figures.num_wrong} wrong answers, {figures.num_put_off} put off",
-        f"all requests: p50 {figures.p50_ms:.0f} ms, p99 {figures.p99_ms:.0f} ms; "
-        f"new candidates: p50 {figures.new_p50_ms:.0f} ms, p99 {figures.new_p99_ms:.0f} ms",
-    ]
-
-
 def _draw_items(num: int, rng: random.Random) -> list[dict[str, Any]]:
     """Return candidates of every fate: of five, two fail the AST stage, two have a mistake, and one is a teacher."""
     teachers = list(corpus_examples("core13:train", rng.getrandbits(32), _TASKS_A_LEVEL))

@@ -128,22 +128,6 @@ def soak_verifier(
     return _summarise(censuses, outcomes, seed, jobs, time.monotonic() - began)
 
 
-def render(figures: SoakFigures) -> list[str]:
-    """Format the figures as lines."""
-    first, last = figures.first, figures.last
-    per_s = figures.num_candidates / figures.seconds
-    return [
-        f"{figures.num_candidates} candidates in {figures.seconds:.0f} s ({per_s:.1f}/s, {figures.jobs} at once)",
-        f"judge: {first.judge_mb:.0f} MB after the warm-up, {last.judge_mb:.0f} MB at the end, "
-        f"at most {figures.max_judge_mb:.0f} MB; {figures.judge_growth_mb_per_1000:+.1f} MB per 1000 candidates",
-        f"zygotes: {first.zygotes_mb:.0f} MB, {last.zygotes_mb:.0f} MB, at most {figures.max_zygotes_mb:.0f} MB",
-        f"descriptors: {first.descriptors}, {last.descriptors}, at most {figures.max_descriptors}; "
-        f"threads: {first.threads}, {last.threads}",
-        f"rounds that left a zombie, a process or a file behind: {figures.unclean_rounds}",
-        "outcomes: " + ", ".join(f"{name} {number}" for name, number in sorted(figures.outcomes.items())),
-    ]
-
-
 def _draw(
     teachers: list[Example], rng: random.Random, verifier: Verifier, hostile: Sandbox
 ) -> Iterator[Callable[[], str]]:
