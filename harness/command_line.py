@@ -132,15 +132,6 @@ def print_result(value: Any, lines: list[str], as_json: bool) -> None:
     print(json.dumps(value, allow_nan=False) if as_json else "\n".join(lines), flush=True)
 
 
-def print_figures(figures: Any, as_json: bool, lines: list[str] | None = None) -> None:
-    """Print figures on stdout: as one line of JSON, or for a person by these lines, or else field by field."""
-    from ..core.serialisation import to_plain
-    from .plain_text import render_fields
-
-    plain = to_plain(figures)
-    print_result(plain, render_fields(plain) if lines is None else lines, as_json)
-
-
 def open_console() -> Any:
     """Open a rich console on stdout, as wide as the terminal or the environment's COLUMNS, else 80."""
     from rich.console import Console

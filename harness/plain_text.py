@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.outcome import Outcome
+from .command_line import print_result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,6 +76,14 @@ def render_losses(losses: Sequence[float]) -> str:
     reached = sum(last) / len(last)
     risen = "; it has risen: the learning rate may be too large" if reached > 2 * losses[0] else ""
     return f"loss {losses[0]:.3g} to {reached:.3g} in {len(losses)} steps{risen}"
+
+
+def print_figures(figures: Any, as_json: bool, lines: list[str] | None = None) -> None:
+    """Print figures on stdout: as one line of JSON, or for a person by these lines, or else field by field."""
+    from ..core.serialisation import to_plain
+
+    plain = to_plain(figures)
+    print_result(plain, render_fields(plain) if lines is None else lines, as_json)
 
 
 def render_fields(plain: Mapping[str, Any]) -> list[str]:

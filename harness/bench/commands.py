@@ -16,11 +16,11 @@ from ..command_line import (
     Json,
     Settings,
     guarded,
-    print_figures,
     print_result,
     with_backend,
 )
 from ..errors import UsageError
+from ..plain_text import print_figures
 from . import gpu_commands
 
 bench_app = typer.Typer(help="Measure what is claimed of the verifier.", no_args_is_help=True, rich_markup_mode=None)

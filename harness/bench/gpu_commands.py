@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import Backend, BenchSeed, Jobs, Json, Preset, Settings, guarded, print_figures, with_backend
+from ..command_line import Backend, BenchSeed, Jobs, Json, Preset, Settings, guarded, with_backend
 from ..errors import UsageError
+from ..plain_text import print_figures
 
 
 @guarded
