@@ -351,7 +351,6 @@ def doctor(
 
 
 def main() -> None:
-    """Entry point of the console script."""
     try:
         app()
     finally:

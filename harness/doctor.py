@@ -82,7 +82,6 @@ def _sandbox(config: Config, plain: bool) -> list[Finding]:
 
 
 def _verifier(config: Config) -> Finding:
-    """Return whether a verifier can be opened as it is configured."""
     from .sandbox.sandbox import Sandbox
     from .verification.verifier import Verifier, choose_backend
 

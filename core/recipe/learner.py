@@ -36,7 +36,6 @@ class Sampling:
 
     @classmethod
     def of(cls, config: Config, phase: EvaluationConfig | RlConfig) -> Sampling:
-        """Draw as a phase of the configuration says."""
         return cls(temperature=phase.temperature, top_p=phase.top_p, max_new_tokens=config.policy.max_new_tokens)
 
 
@@ -53,7 +52,6 @@ class Completion:
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens were drawn."""
         return len(self.tokens)
 
 

@@ -58,7 +58,6 @@ def name_sizes(source: str, in_functions: bool = True) -> str:
 
 
 def _names_of(node: ast.AST) -> Iterator[str]:
-    """Return the names that a node uses or binds."""
     if isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.arg):

@@ -65,7 +65,6 @@ def _counted(rows: Iterable[dict[str, Any]], on_done: Callable[[int], None] | No
 
 
 def chat(example: Example, _: int) -> dict[str, Any]:
-    """The pair as a chat of two turns."""
     task = example.task
     messages = [
         {"role": "user", "content": user_message(task)},

@@ -47,8 +47,6 @@ _CONFIG = ("seed", "policy", "verifier", "timing", "evaluation", "limits")
 
 @frozen(kw_only=True)
 class EvaluationIdentity(RunIdentity):
-    """What an exam's folder is about."""
-
     tasks: str
     criterion: Criterion
     adapter: str | None = field(default=None)

@@ -214,8 +214,6 @@ class Mark:
 
 @frozen(kw_only=True)
 class Panel:
-    """Marks under one title."""
-
     title: str
     marks: tuple[Mark, ...]
 

@@ -56,7 +56,6 @@ class RemoteVerifier:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     @property

@@ -81,7 +81,6 @@ def draw_round(
 
 
 def round_name(config: Config, round_index: int) -> str:
-    """Return how a round is called in progress."""
     return f"round {round_index + 1}/{config.rl.rounds}"
 
 

@@ -108,7 +108,6 @@ def _audit_columns(audit: Verdict | None) -> dict[str, Any]:
 
 
 def stage_rows(attempt: Attempt, verifier: str, verdict: Verdict) -> list[Row]:
-    """One row for each stage that a verifier attempted."""
     return [
         {
             **_place(attempt),

@@ -83,7 +83,6 @@ class RunIdentity:
         return {}
 
     def cell_fingerprint(self, cell: str, seed: int) -> str:
-        """The identity of one cell of the run."""
         return fingerprint({"run": self.plain(), "cell": cell, "seed": seed})
 
 
@@ -174,7 +173,6 @@ class Results:
                         shutil.rmtree(self.cell_folder(cell, seed), ignore_errors=True)
 
     def cell_folder(self, cell: str, seed: int) -> Path:
-        """Where one cell's tables are."""
         return self.root / "cells" / cell / f"seed{seed}"
 
     def cell_status(self, cell: str, seed: int) -> str | None:
@@ -187,7 +185,6 @@ class Results:
         return status
 
     def write_cell(self, run: RunIdentity, cell: str, seed: int, result: CellResult) -> None:
-        """Store a finished cell's tables."""
         self._write(run, cell, seed, result, None)
 
     def write_failure(self, run: RunIdentity, cell: str, seed: int, message: str) -> None:

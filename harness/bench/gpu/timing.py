@@ -64,7 +64,6 @@ class KernelFigures:
         return statistics.median(self.us["calibrated"])
 
     def cv(self, protocol: str) -> float:
-        """The coefficient of variation between measurements."""
         us = self.us[protocol]
         return statistics.stdev(us) / statistics.fmean(us) if len(us) > 1 else 0.0
 
@@ -203,7 +202,6 @@ def prepare(verifier: Verifier, example: Example) -> Prepared | str:
 
 
 def condense(name: str, taken: Sequence[Trials], trim: float) -> KernelFigures:
-    """What measurements of one kernel say."""
     us = {protocol: tuple(_estimate(protocol, trials[protocol], trim) for trials in taken) for protocol in PROTOCOLS}
     controls = [trimmed_mean(trials["control"], trim) for trials in taken]
     self_speedups = {
@@ -225,7 +223,6 @@ def summarise(
     kernels: Sequence[KernelFigures],
     unusable: Sequence[str],
 ) -> TimingFigures:
-    """Figures over all kernels."""
     ordered = sorted(kernels, key=lambda kernel: kernel.typical_us)
     bands = []
     low = 0.0
@@ -308,7 +305,6 @@ def _at_least(name: str, bound: float, found: float) -> Target:
 
 
 def render(figures: TimingFigures) -> list[str]:
-    """The figures as lines for a person."""
     lines = [f"{len(figures.kernels)} kernels on {figures.device}, {figures.num_measurements} measurements each"]
     lines.append(f"{'':34}" + "".join(f"{name:>12}" for name in PROTOCOLS))
 

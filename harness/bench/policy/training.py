@@ -71,13 +71,11 @@ class Workload:
 
     @property
     def config(self) -> PolicyConfig:
-        """Return the policy's part of a configuration."""
         quantization: Any = self.quantization
         return PolicyConfig(name=self.policy, quantization=quantization, threads=self.threads)
 
     @property
     def lora(self) -> LoraShape:
-        """Return the adapter that both ways train."""
         return LoraShape(rank=self.rank, alpha=2 * self.rank)
 
 

@@ -48,8 +48,6 @@ class GenuineKernel:
 
 @frozen(kw_only=True)
 class Rejection:
-    """A right kernel that was rejected."""
-
     name: str
     group: str
     reached: str

@@ -30,8 +30,6 @@ _TASKS_A_LEVEL = 13
 
 @frozen(kw_only=True)
 class FuzzFigures:
-    """The figures of `tritonrl bench fuzz`."""
-
     seed: int
     num_completions: int
     num_funnel: int

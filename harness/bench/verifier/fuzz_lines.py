@@ -57,7 +57,6 @@ def fill_folder(folder: Path, source: str) -> None:
 
 
 def draw_line(rng: random.Random, task: str, source: str) -> bytes:
-    """Draw one line of a batch."""
     entry: dict[str, Any] = {"task": task, "candidate": source}
     kind = rng.randrange(8)
     if kind == 0:

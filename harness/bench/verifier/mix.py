@@ -33,8 +33,6 @@ Spoil = Callable[[Example, random.Random], str]
 
 
 class Kind(StrEnum):
-    """The fate of a candidate."""
-
     AST_FAILURE = "fails the AST stage"
     COMPILE_FAILURE = "fails to compile"
     WRONG = "computes something wrong"
@@ -86,7 +84,6 @@ def say_tenths(num_all: int) -> Callable[..., None]:
 
 
 def kind_of(verdict: Verdict) -> Kind:
-    """Return the kind that a verdict makes a candidate."""
     if verdict.correct:
         return Kind.CORRECT
     kinds = {Stage.AST: Kind.AST_FAILURE, Stage.COMPILE: Kind.COMPILE_FAILURE}

@@ -233,7 +233,6 @@ def tree_cpu_s() -> float:
 
 
 def render(figures: VerifyFigures) -> list[str]:
-    """Format the figures as lines for a person."""
     total = sum(figures.composition.values())
     lines = [f"{total} candidates: " + ", ".join(f"{count} {kind}" for kind, count in figures.composition.items())]
     lines.append(f"seed {figures.seed}, {figures.jobs} at once, backend {figures.backend}, timing {figures.timing}")

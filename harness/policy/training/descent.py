@@ -42,11 +42,9 @@ class Gradients:
 
     @property
     def loss(self) -> Tensor:
-        """The step's loss."""
         return self.sums[0]
 
     def clear(self) -> None:
-        """Set all to zero."""
         self.flat.zero_()
 
     def gather(self) -> None:

@@ -58,7 +58,6 @@ class Document(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Tokens of the answer."""
         return len(self.tokens) - self.prompt
 
 

@@ -304,7 +304,6 @@ def train(trainer: Trainer, data: Data, validation: Data, tokenizer: Any, out: P
 
 
 def parse_arguments(arguments: list[str]) -> tuple[Recipe, argparse.Namespace]:
-    """Return the recipe, and where to write."""
     program = "python -m tritonrl.harness.bench.policy.pretrain.pretrain"
     parser = argparse.ArgumentParser(prog=program, description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints and training.json")
@@ -322,7 +321,6 @@ def parse_arguments(arguments: list[str]) -> tuple[Recipe, argparse.Namespace]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the recipe that the arguments give."""
     from transformers.utils.logging import disable_progress_bar
 
     recipe, options = parse_arguments(arguments)
