@@ -16,7 +16,7 @@ import pytest
 from attrs import Factory, define
 from tritonrl.harness.display import CellState, Progress
 from tritonrl.harness.errors import TritonrlError
-from tritonrl.harness.study.grid import GridOutcome, parse_grid, run_grid
+from tritonrl.harness.study.grid import GridOutcome, order_cells, parse_grid, run_grid
 from tritonrl.harness.study.runner.local_workers import run_locally, worker_environment
 from tritonrl.harness.study.store import Results
 
@@ -69,10 +69,10 @@ class Recording(Progress):
 def run(root: Path, trouble: str = "none", num_workers: int = 2, grid: str = GRID) -> tuple[GridOutcome, Recording]:
     """Run a grid of stand-ins in workers that get into trouble or not."""
     progress, command = Recording(), [sys.executable, "-c", WORKER, str(root), grid, trouble]
-    results, here = Results(root=root), os.getcwd()
+    results, order, here = Results(root=root), order_cells(parse_grid(grid), range(1)), os.getcwd()
     os.chdir(REPOSITORY)
     try:
-        return run_locally(results, parse_grid(grid), 1, command, num_workers, (), progress), progress
+        return run_locally(results, order, command, num_workers, (), progress), progress
     finally:
         os.chdir(here)
 
