@@ -148,23 +148,14 @@ def bench_false_rejects(
     Example: tritonrl bench false-rejects -n 640 --folder tests/genuine
     """
     from ...core.corpus import TAUGHT_SUITES
-    from ...core.verdict import Verdict
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .verifier.false_rejects import GenuineKernel, measure_false_rejects
-    from .verifier.mix import RunningCount
+    from .verifier.false_rejects import measure_false_rejects
 
     if suite not in TAUGHT_SUITES:
         raise UsageError(f"--suite {suite}: must be one of {', '.join(TAUGHT_SUITES)}")
-
-    running = RunningCount()
-
-    def show(kernel: GenuineKernel, verdict: Verdict) -> None:
-        running.note(verdict, f"{kernel.name} ({kernel.group})")
-
-    figures = measure_false_rejects(
-        load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite
-    )
+    config = load_config(settings=settings or [])
+    figures = measure_false_rejects(config, number, seed, jobs or default_jobs(), folder, suite)
     print_figures(figures, as_json)
     if figures.num_kernels < figures.num_asked:
         raise KeyboardInterrupt

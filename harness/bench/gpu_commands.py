@@ -59,9 +59,7 @@ def agreement(
     from .gpu.agreement import LEAST_AGREEMENT, measure_agreement
 
     config = load_config(settings=settings or [])
-    figures = measure_agreement(
-        config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True)
-    )
+    figures = measure_agreement(config, candidates, seed, jobs or default_jobs())
     print_figures(figures, as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 

@@ -17,7 +17,7 @@ from ....core.config import Config
 from ....core.recipe.extensions import VerifierSpec
 from ...gpu_check import DOUBLE_SOLUTION, double_task
 from ...verification.verifier import open_verifier
-from ..verifier.mix import say_tenths
+from ..watching import RunningCount
 
 _PLAIN = VerifierSpec(stop_early=True)
 _WALL_S = 5
@@ -95,7 +95,8 @@ def measure_crashes(config: Config, num_crashes: int, jobs: int) -> CrashFigures
     began = time.perf_counter()
     with open_verifier(chosen) as verifier:
         pairs = [(task, source) for _, source in drawn]
-        verdicts = verifier.verify_many(pairs, _PLAIN, jobs, say_tenths(len(pairs)))
+        count = RunningCount(len(pairs), "accepted")
+        verdicts = verifier.verify_many(pairs, _PLAIN, jobs, lambda _, verdict: count.note(verdict.correct))
         cuda = verifier.context.cuda
         restarts_s = [seconds for executor in cuda.executors for seconds in executor.restarts_s] if cuda else []
     found = list(zip(drawn, verdicts, strict=True))

@@ -36,7 +36,8 @@ from ...reference.sizes.declared_sizes import measure, with_declared
 from ...sandbox.confinement.watch import count_kills, descendants
 from ...side_by_side import map_side_by_side
 from ...tasks.suites import corpus_examples
-from .mix import SPOILS, restyle, say_tenths
+from ..watching import RunningCount, read_kb
+from .mix import SPOILS, restyle
 
 _INTERVAL_S = 0.25
 _MOST_DRAWS = 20
@@ -95,18 +96,18 @@ def measure_exam(
     prepared = time.monotonic()
     too_large, bad = Counter[str](), list[str]()
     verdicts: dict[int, Verdict] = {}
-    count = say_tenths(len(pairs))
+    count = RunningCount(len(pairs), "right")
 
     def keep(index: int, verdict: Verdict) -> None:
         verdicts[index] = verdict
-        count()
+        count.note(verdict.correct)
 
     def refuse(_: int, error: TaskError) -> None:
         if isinstance(error, TooLargeError):
             too_large[str(error)] += 1
         else:
             bad.append(str(error))
-        count()
+        count.note()
 
     with open_verifier(config) as verifier, MemoryWatch() as watch:
         with contextlib.suppress(KeyboardInterrupt):
@@ -201,12 +202,7 @@ class MemoryWatch:
 
 def _own_bytes(pid: int) -> int:
     """Return the memory of a process: its own part of what it shares with others."""
-    for name, field in (("smaps_rollup", b"Pss:"), ("status", b"VmRSS:")):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
-            for line in file:
-                if line.startswith(field):
-                    return int(line.split()[1]) << 10
-    return 0
+    return (read_kb(pid, b"Pss:", "smaps_rollup") or read_kb(pid, b"VmRSS:")) << 10
 
 
 def _count_gpu_bytes() -> int:

@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -31,6 +30,7 @@ from ....core.serialisation import canonical_json
 from ...errors import TritonrlError
 from ...sandbox.confinement.watch import processes
 from ...tasks.suites import corpus_examples
+from ..watching import read_proc
 from .mix import SPOILS
 
 _TASKS_A_LEVEL = 4
@@ -208,19 +208,13 @@ async def _ask(client: httpx2.AsyncClient, url: str, item: dict[str, Any], candi
 def _kill_one(server: int, rng: random.Random) -> int:
     """Kill one of the server's workers, which are forked by a child of it; returns how many that were."""
     parents = {pid: parent for pid, parent, _ in processes()}
-    forking = [pid for pid, parent in parents.items() if parent == server and b".verification.worker" in _command(pid)]
+    children = [pid for pid, parent in parents.items() if parent == server]
+    forking = [pid for pid in children if b".verification.worker" in read_proc(pid, "cmdline")]
     workers = [pid for pid, parent in parents.items() if parent in forking]
     if not workers:
         return 0
     os.kill(rng.choice(workers), signal.SIGKILL)
     return 1
-
-
-def _command(process: int) -> bytes:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def _quantile_ms(seconds: Sequence[float], share: float) -> float:

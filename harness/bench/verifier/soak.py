@@ -35,6 +35,7 @@ from ...sandbox.sandbox import Sandbox
 from ...sandbox.wire import RecordRequest
 from ...tasks.suites import corpus_examples
 from ...verification.verifier import Verifier, open_verifier
+from ..watching import read_kb, read_proc
 from .mix import SPOILS, restyle
 
 _MARKER = "tritonrl-soak"
@@ -166,12 +167,12 @@ def _attack(sandbox: Sandbox, source: str) -> str:
 def _count(done: int, roots: tuple[Path, ...]) -> Census:
     own = list(descendants())
     running = [pid for pid in own if not _is_zombie(pid)]
-    strays = sum(_MARKER.encode() in _read(f"/proc/{pid}/cmdline") for pid, _, _ in processes())
+    strays = sum(_MARKER.encode() in read_proc(pid, "cmdline") for pid, _, _ in processes())
     left = sum(1 for root in roots for name in os.listdir(root) if name.startswith("job-"))
     return Census(
         num_candidates=done,
-        judge_mb=_anonymous_mb(os.getpid()),
-        zygotes_mb=sum(map(_anonymous_mb, running)),
+        judge_mb=read_kb("self", b"RssAnon:") / 1024,
+        zygotes_mb=sum(read_kb(pid, b"RssAnon:") for pid in running) / 1024,
         descriptors=len(os.listdir("/proc/self/fd")),
         threads=threading.active_count(),
         zombies=len(own) - len(running),
@@ -181,21 +182,7 @@ def _count(done: int, roots: tuple[Path, ...]) -> Census:
 
 
 def _is_zombie(pid: int) -> bool:
-    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] in ([b"Z"], [])
-
-
-def _anonymous_mb(pid: int) -> float:
-    for line in _read(f"/proc/{pid}/status").splitlines():
-        if line.startswith(b"RssAnon:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
+    return read_proc(pid, "stat").rpartition(b")")[2].split()[:1] in ([b"Z"], [])
 
 
 def _summarise(censuses: list[Census], outcomes: Counter[str], seed: int, jobs: int, seconds: float) -> SoakFigures:

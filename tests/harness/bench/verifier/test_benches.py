@@ -13,6 +13,7 @@ from tritonrl.harness.bench.verifier.false_rejects import measure_false_rejects
 from tritonrl.harness.bench.verifier.mix import SPOILS, restyle
 from tritonrl.harness.bench.verifier.soak import Census, soak_verifier
 from tritonrl.harness.bench.verifier.verify import tree_cpu_s
+from tritonrl.harness.bench.watching import RunningCount
 from tritonrl.harness.reference.sizes.declared_sizes import measure
 from tritonrl.harness.tasks.suites import corpus_examples
 from tritonrl.stages.syntax import inspect_source
@@ -107,12 +108,13 @@ def test_figures_of_a_small_exam() -> None:
     assert figures.peak_bytes > 100 << 20
 
 
-def test_an_interrupted_bench_tells_what_it_has_seen() -> None:
+def test_an_interrupted_bench_tells_what_it_has_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures of the kernels that were judged, and how many were asked for."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    figures = measure_false_rejects(merge({"verifier": {"backend": "interpret"}}), 3, on_done=interrupt)
+    monkeypatch.setattr(RunningCount, "note", interrupt)
+    figures = measure_false_rejects(merge({"verifier": {"backend": "interpret"}}), 3)
     assert (figures.num_kernels, figures.num_asked, len(figures.rejections)) == (1, 3, 0)
     assert (figures.num_kernels, figures.num_asked, figures.rejections) == (1, 3, ())
