@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from time import monotonic
 from typing import Annotated
 
 import typer
@@ -113,6 +112,7 @@ def bench_mutants(
     Example: tritonrl bench mutants --rows mutants.parquet
     """
     from ..settings import load_config
+    from ..tasks.batch import default_jobs
     from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_mutants
 
     def show(num_done: int, num_all: int) -> None:
@@ -121,7 +121,7 @@ def bench_mutants(
 
     check_rows(rows)
     config = load_config(settings=settings or [])
-    report = measure_kill_rates(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
+    report = measure_kill_rates(config, count, seed, jobs or default_jobs(), show)
     if rows is not None:
         write_mutants(report, rows)
     print_result(to_summary(report), render_report(report), as_json)

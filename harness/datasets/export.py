@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.task import Example, Task
+from ...core.text.named_sizes import line_starts, span_of
 from ...core.text.parsing import parse
 from ...core.text.prompts import assistant_message, chat_prompt, user_message
 from ..errors import UsageError
@@ -93,20 +94,12 @@ def parquet_row(example: Example, number: int) -> dict[str, Any]:
 
 def with_init_pairs(source: str) -> str:
     """The program with `get_init_inputs()` returning `[args, kwargs]` where it returned a list of arguments."""
-    lines = source.encode().splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
+    text, starts = source.encode(), line_starts(source)
     for node in parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == "get_init_inputs":
             for part in ast.walk(node):
                 if isinstance(part, ast.Return) and isinstance(part.value, ast.List):
-                    value = part.value
-                    assert value.end_lineno is not None
-                    assert value.end_col_offset is not None
-                    first = starts[value.lineno - 1] + value.col_offset
-                    last = starts[value.end_lineno - 1] + value.end_col_offset
-                    text = source.encode()
+                    first, last = span_of(part.value, starts)
                     return (text[:first] + b"[" + text[first:last] + b", {}]" + text[last:]).decode()
     return source
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,7 +39,8 @@ EXAMPLE = render("l1-softmax-00c0ffee12345678")
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[MutantBench]:
-    with MutantBench(Config(), 1) as bench:
+    bench = MutantBench(Config(), 1)
+    with bench.sandbox:
         yield bench
 
 
@@ -56,7 +56,7 @@ def battery(oracle: MutationOracle) -> Battery:
 
 @pytest.fixture(scope="module")
 def report() -> MutantsReport:
-    return measure_kill_rates(count=6, seed=1, jobs=2, families=["unary", "softmax"], clock=itertools.count().__next__)
+    return measure_kill_rates(Config(), 6, 1, 2, families=["unary", "softmax"])
 
 
 def replaced(old: str, new: str) -> str:
