@@ -128,12 +128,17 @@ class Training:
 
 @frozen(kw_only=True)
 class TrainingStep:
-    """How far a fine-tuning is: steps done, the loss of the last one, its learning rate and its gradient's norm."""
+    """One optimizer step: how many are done, the mean loss of the batch's answer tokens, and the tokens that were read.
+
+    `gradient_norm` is that before clipping; `sums` are further figures of the step, where its loss has any.
+    """
 
     num_done: int
     loss: float
     learning_rate: float
+    num_tokens: int
     gradient_norm: float = 0.0
+    sums: tuple[float, ...] = ()
 
 
 OnStep = Callable[[TrainingStep], None]

@@ -13,7 +13,7 @@ import ast
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,14 @@ ENTRY_POINT = "Model"
 FORMS = (".parquet", ".jsonl")
 
 
-def export_pairs(path: Path, examples: Iterable[Example], on_done: Callable[[int], None] | None = None) -> int:
+def export_pairs(path: Path, examples: Iterable[Example], on_done: Callable[[int], None]) -> int:
     """Write the examples as pairs in the form that the file's name ends with, and count them; raises UsageError."""
     _require_place(path, "pairs go")
     make = parquet_row if path.suffix == ".parquet" else chat
-    rows = list(_counted((make(example, number) for number, example in enumerate(examples)), on_done))
+    rows: list[Row] = []
+    for example in examples:
+        rows.append(make(example, len(rows)))
+        on_done(len(rows))
     write_rows(path, rows)
     return len(rows)
 
@@ -56,13 +59,6 @@ def _require_place(path: Path, what: str) -> None:
         raise UsageError(f"{path}: {what} to a file that ends with {' or '.join(FORMS)}")
     if not path.parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
-
-
-def _counted(rows: Iterable[dict[str, Any]], on_done: Callable[[int], None] | None) -> Iterator[dict[str, Any]]:
-    for done, row in enumerate(rows, start=1):
-        yield row
-        if on_done is not None:
-            on_done(done)
 
 
 def chat(example: Example, _: int) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from .model.load import LoraShape, Policy, load_policy
 from .model.states import close_weights, continue_adapter, enter_state, open_weights, save_state
 from .sampling.engine import sample
 from .sampling.vllm_engine import VllmEngine, open_engine
-from .training.descent import Gradients, LossPoint, load_moments, make_optimizer, save_moments
+from .training.descent import Gradients, load_moments, make_optimizer, save_moments
 from .training.distributed import ALONE, World
 from .training.finetune import finetune, trained_weights
 from .training.policy_gradient import NUM_SUMS, PolicyGradient, plan_round
@@ -178,19 +178,12 @@ class PolicyLearner:
         )
 
 
-def _tell(on_step: OnStep, report: Callable[[int], None]) -> Callable[[LossPoint], None]:
+def _tell(on_step: OnStep, report: Callable[[int], None]) -> OnStep:
     """What is to be called with each step: it tells of the step, and reports it done."""
 
-    def tell(point: LossPoint) -> None:
-        on_step(
-            TrainingStep(
-                num_done=point.step + 1,
-                loss=point.loss,
-                learning_rate=point.learning_rate,
-                gradient_norm=point.gradient_norm,
-            )
-        )
-        report(point.step + 1)
+    def tell(step: TrainingStep) -> None:
+        on_step(step)
+        report(step.num_done)
 
     return tell
 

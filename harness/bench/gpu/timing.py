@@ -123,7 +123,7 @@ def measure_timing(
     num_repeats: int,
     seed: int,
     jobs: int,
-    on_visit: Callable[[str], None] = lambda _: None,
+    on_visit: Callable[[str], None],
 ) -> TimingFigures:
     """Measure `num_kernels` kernels, `num_repeats` times at each of `num_visits` visits.
 

@@ -87,7 +87,7 @@ def measure_kill_rates(
     count: int,
     seed: int,
     jobs: int,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: Callable[[int, int], None],
     families: Sequence[str] | None = None,
 ) -> MutantsReport:
     """Judge `count` mutants, as many of each family; `on_progress(done, all)` is called after every task."""
@@ -102,8 +102,7 @@ def measure_kill_rates(
         running = {pool.submit(_judge_task, share): index for index, share in enumerate(shares)}
         for future in as_completed(running):
             rows[running[future]] = future.result()
-            if on_progress is not None:
-                on_progress(sum(shares[done].count for done in rows), total)
+            on_progress(sum(shares[done].count for done in rows), total)
     finally:
         # after an error or an interrupt, what has not begun is dropped
         pool.shutdown(wait=True, cancel_futures=True)

@@ -25,10 +25,10 @@ import torch
 from attrs import asdict, evolve, frozen
 
 from ....core.config import PolicyConfig
+from ....core.recipe.learner import TrainingStep
 from ....core.text.prompts import assistant_message, user_message
 from ...policy.model.load import LoraShape, Policy, load_policy
 from ...policy.model.lora_adapters import attach_adapter
-from ...policy.training.descent import LossPoint
 from ...policy.training.distributed import ALONE, World, join_world, leave_world
 from ...policy.training.finetune import (
     Execution,
@@ -139,7 +139,7 @@ def measure_training(workload: Workload, processes: Sequence[int] = ()) -> Train
         plain = measure_plain(policy, encoded, workload, execution)
         del policy
         _empty(device)
-    batches = [batch for _, batch in draw_batches(encoded, 1, workload.batch, workload.seed)]
+    batches = draw_batches(encoded, 1, workload.batch, workload.seed)
     lengths = [[len(tokens) for tokens, _ in batch] for batch in batches]
     padded = sum(max(batch) * len(batch) for batch in lengths)
     read = sum(map(sum, lengths))
@@ -183,9 +183,9 @@ def measure_ours(
 ) -> Rate:
     """Measure `finetune.train`, whose steps are counted as their losses become known."""
     times: list[float] = []
-    points: list[LossPoint] = []
+    points: list[TrainingStep] = []
 
-    def on_step(point: LossPoint) -> None:
+    def on_step(point: TrainingStep) -> None:
         times.append(time.perf_counter())
         points.append(point)
 
@@ -233,7 +233,7 @@ def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, e
     first_step_s, counted = 0.0, 0
     _reset_peak(policy.device)
     try:
-        for step, (_, batch) in enumerate(draw_batches(encoded, 1, workload.batch, workload.seed)):
+        for step, batch in enumerate(draw_batches(encoded, 1, workload.batch, workload.seed)):
             if step == workload.warmup:
                 wait_for(policy.device)
                 begun = time.perf_counter()

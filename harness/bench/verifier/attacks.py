@@ -119,8 +119,8 @@ def judge_attacks(
     config: Config,
     attacks: Sequence[Attack],
     num_rounds: int,
-    jobs: int = 1,
-    on_round: Callable[[int, Sequence[Surprise]], None] | None = None,
+    jobs: int,
+    on_round: Callable[[int, Sequence[Surprise]], None],
 ) -> AttackFigures:
     """Judge every attack once a round; `on_round` is called with the seed and its surprises after each."""
     from ...verification.verifier import open_verifier
@@ -136,8 +136,7 @@ def judge_attacks(
             verdicts = verifier.verify_many(pairs, AUDIT, jobs)
         found = [surprise for pair in zip(attacks, verdicts, strict=True) for surprise in _find_surprise(*pair, seed)]
         surprises += found
-        if on_round is not None:
-            on_round(seed, found)
+        on_round(seed, found)
     return AttackFigures(
         backend=backend,
         num_attacks=len(attacks),

@@ -101,7 +101,7 @@ class SoakFigures:
 
 
 def soak_verifier(
-    config: Config, candidates: int, seed: int, jobs: int, on_progress: Callable[[Census], None] | None = None
+    config: Config, candidates: int, seed: int, jobs: int, on_progress: Callable[[Census], None]
 ) -> SoakFigures:
     """Feed `candidates` of them in rounds, `jobs` at once, and take stock after each round."""
     began = time.monotonic()
@@ -124,8 +124,7 @@ def soak_verifier(
             outcomes.update(pool.map(lambda judge: judge(), batch))
             done += len(batch)
             censuses.append(_count(done, roots))
-            if on_progress is not None:
-                on_progress(censuses[-1])
+            on_progress(censuses[-1])
     return _summarise(censuses, outcomes, seed, jobs, time.monotonic() - began)
 
 
