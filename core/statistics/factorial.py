@@ -89,10 +89,6 @@ class Effect:
         return self.estimate is not None
 
     @property
-    def half_width(self) -> float | None:
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
-    @property
     def conclusive(self) -> bool:
         return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
 
