@@ -85,6 +85,18 @@ class VerifierSpec:
         return cls(multi_input=extensions.multi_input, stop_early=extensions.staged, calibrated=extensions.timing)
 
 
+@frozen(kw_only=True)
+class RewardSpec:
+    """The reward's part of extension S: whether a candidate that is not correct earns something by how far it got."""
+
+    partial_credit: bool = False
+
+    @classmethod
+    def for_training(cls, extensions: Extensions) -> RewardSpec:
+        """Returns the reward that these extensions ask for."""
+        return cls(partial_credit=extensions.staged)
+
+
 AUDIT = VerifierSpec(multi_input=True, stop_early=True, calibrated=True, hidden=True)
 """The one verifier that evaluates every cell."""
 AUDIT_UNTIMED = evolve(AUDIT, timed=False)
@@ -129,9 +141,10 @@ class CellSpec:
         return evolve(spec, stop_early=True) if self.variation is Variation.STOP_EARLY else spec
 
     @property
-    def partial_credit(self) -> bool:
-        """Whether what is not correct earns something by how far it got, where no variation has a reward of its own."""
-        return self.extensions.staged or self.variation is Variation.PARTIAL_CREDIT
+    def reward(self) -> RewardSpec:
+        """How the cell rewards what is not correct, where no variation has a reward of its own."""
+        spec = RewardSpec.for_training(self.extensions)
+        return evolve(spec, partial_credit=True) if self.variation is Variation.PARTIAL_CREDIT else spec
 
     def __str__(self) -> str:
         return str(self.extensions) if self.variation is None else f"{self.extensions}+{self.variation}"

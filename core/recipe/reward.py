@@ -40,7 +40,7 @@ from attrs import evolve
 
 from ..config import Goal, RewardConfig
 from ..verdict import Reward, Verdict
-from .extensions import CellSpec, Variation
+from .extensions import CellSpec, RewardSpec, Variation
 
 COMPILED = 0.3
 RUNS = 0.5
@@ -62,14 +62,14 @@ def reward_of(verdict: Verdict, cell: CellSpec, config: RewardConfig, goal: Goal
         return _uniform(verdict, config)
     if cell.variation is Variation.BINARY:
         return Reward(correctness=CORRECT if verdict.correct else 0.0)
-    return combine(verdict, cell.partial_credit, config)
+    return combine(verdict, cell.reward, config)
 
 
-def combine(verdict: Verdict, partial_credit: bool, config: RewardConfig) -> Reward:
+def combine(verdict: Verdict, spec: RewardSpec, config: RewardConfig) -> Reward:
     """Returns the reward of a verdict."""
     if verdict.correct:
         return Reward(correctness=CORRECT, performance=performance_bonus(_known_speedup(verdict), config))
-    if not partial_credit:
+    if not spec.partial_credit:
         return Reward(correctness=0.0)
     if verdict.runs:
         return Reward(correctness=RUNS)

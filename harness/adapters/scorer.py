@@ -22,7 +22,7 @@ from typing import Any
 from ...core.config import Config
 from ...core.corpus import render_task
 from ...core.outcome import Outcome
-from ...core.recipe.extensions import AUDIT, VerifierSpec
+from ...core.recipe.extensions import AUDIT, RewardSpec, VerifierSpec
 from ...core.recipe.reward import combine
 from ...core.serialisation import from_plain
 from ...core.task import Task
@@ -103,7 +103,7 @@ class Scorer:
 
     def reward(self, verdict: Verdict) -> float:
         """Return what a verdict is worth, in [0, 1]."""
-        return combine(verdict, self.spec.stop_early, self.config.reward).total
+        return combine(verdict, RewardSpec(partial_credit=self.spec.stop_early), self.config.reward).total
 
     def score(self, task: TaskLike, completion: Completion) -> float:
         """Return the reward of one completion, in [0, 1]. Raises UsageError."""

@@ -13,6 +13,7 @@ from tritonrl.core.recipe.extensions import (
     STAGING_CONTROLS,
     CellSpec,
     Extensions,
+    RewardSpec,
     Variation,
     VerifierSpec,
     parse_cells,
@@ -94,14 +95,14 @@ def test_a_cell_of_the_grid_has_the_reward_of_its_extensions(given_verdict: Verd
     """Only the two controls of the reward have a reward of their own."""
     if spec.variation not in (Variation.UNIFORM, Variation.BINARY):
         partial_credit = spec.extensions.staged or spec.variation is Variation.PARTIAL_CREDIT
-        expected = combine(given_verdict, partial_credit, CONFIG)
+        expected = combine(given_verdict, RewardSpec(partial_credit=partial_credit), CONFIG)
         assert reward_of(given_verdict, spec, CONFIG) == expected
 
 
 def test_the_halves_of_extension_s_are_switched_together_and_alone() -> None:
     """S stops early and gives partial credit; each control has one of the two, and nothing else of S."""
     halves = {
-        name: (CellSpec.parse(name).verifier.stop_early, CellSpec.parse(name).partial_credit)
+        name: (CellSpec.parse(name).verifier.stop_early, CellSpec.parse(name).reward.partial_credit)
         for name in ("none", "s", "none+stop-early", "none+partial-credit", "mct", "mct+stop-early")
     }
     assert halves == {

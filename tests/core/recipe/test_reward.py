@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from tritonrl.core.config import Config, ConfigError, Goal, RewardConfig, VerifierConfig
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.recipe.advantages import select
-from tritonrl.core.recipe.extensions import CellSpec
+from tritonrl.core.recipe.extensions import CellSpec, RewardSpec
 from tritonrl.core.recipe.reward import combine, goal_of, performance_bonus, reward_of
 from tritonrl.core.verdict import StageResult, Verdict
 
 rewards = st.lists(st.sampled_from((0.0, 0.3, 0.5, 0.7, 0.85, 1.0)), max_size=12)
 CONFIG = RewardConfig()
-PARTIAL = True
+PARTIAL = RewardSpec(partial_credit=True)
 speedups = st.one_of(st.none(), st.floats(0.0, 1e300))
 
 
@@ -33,14 +33,14 @@ def test_credit_follows_the_funnel(num_passed: int, staged: float, unstaged: flo
     """Staged rewards rise with the stages passed; unstaged ones are all or nothing."""
     passed = tuple(place < num_passed for place in range(4))
     assert combine(verdict(passed, 100.0), PARTIAL, CONFIG).correctness == staged
-    assert combine(verdict(passed, 100.0), False, CONFIG).correctness == unstaged
+    assert combine(verdict(passed, 100.0), RewardSpec(), CONFIG).correctness == unstaged
     assert (combine(verdict(passed, 100.0), PARTIAL, CONFIG).performance > 0) == (num_passed == 4)
 
 
 @given(verdicts)
 def test_staged_is_never_below_unstaged(given_verdict: Verdict) -> None:
     """Partial credit only adds, and both rewards lie in [0, 1]."""
-    staged, unstaged = combine(given_verdict, PARTIAL, CONFIG).total, combine(given_verdict, False, CONFIG).total
+    staged, unstaged = combine(given_verdict, PARTIAL, CONFIG).total, combine(given_verdict, RewardSpec(), CONFIG).total
     assert 0.0 <= unstaged <= staged <= 1.0
     assert not given_verdict.correct or staged == unstaged
 
