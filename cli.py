@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -231,22 +230,9 @@ def sft(
         find_pairs(data)
     settings = [*(settings or []), *([] if data is None else [f"sft.data={data}"])]
     settings += [] if against is None else [f"against={against}"]
-    _run_phase(preset, config_file, settings, seeds, out, display, jobs, log or ())
-
-
-def _run_phase(
-    preset: str | None,
-    config_file: Path | None,
-    settings: list[str] | None,
-    seeds: int,
-    out: Path,
-    display: DisplayKind | None,
-    jobs: int | None,
-    log: Sequence[str],
-) -> None:
     from .harness.settings import load_config
 
-    config = load_config(preset, config_file, settings or [])
+    config = load_config(preset, config_file, settings)
     from .harness.plain_text import render_losses
     from .harness.policy.distributed_learner import rank_zero_runs
     from .harness.policy.training.distributed import is_launched
@@ -259,7 +245,7 @@ def _run_phase(
             return
         # processes that were started together share each cell's work; there are no others to start
         workers = 1 if is_launched() else None
-        outcome = run_ablation(config, out, (), seeds, display=display, jobs=jobs, workers=workers, log=log)
+        outcome = run_ablation(config, out, (), seeds, display=display, jobs=jobs, workers=workers, log=log or ())
     results = Results(root=out)
     steps = results.read("training")
     for row in results.read("cells").iter_rows(named=True):
@@ -354,7 +340,8 @@ def doctor(
     from .harness.settings import load_config
 
     config = load_config(preset, config_file, settings or [])
-    from .harness.doctor import Health, examine, is_able
+    from .harness.doctor import examine, is_able
+    from .harness.gpu_check import Health
 
     findings = examine(config, plain)
     marks = {Health.OK: "ok", Health.LIMITED: "--", Health.MISSING: "no"}
@@ -364,7 +351,6 @@ def doctor(
 
 
 def main() -> None:
-    """Entry point of the console script."""
     try:
         app()
     finally:

@@ -132,13 +132,6 @@ def print_result(value: Any, lines: list[str], as_json: bool) -> None:
     print(json.dumps(value, allow_nan=False) if as_json else "\n".join(lines), flush=True)
 
 
-def print_figures(figures: Any, lines: list[str], as_json: bool) -> None:
-    """Print a record of figures on stdout: as one line of JSON, or as lines for a person."""
-    from ..core.serialisation import to_plain
-
-    print_result(to_plain(figures), lines, as_json)
-
-
 def open_console() -> Any:
     """Open a rich console on stdout, as wide as the terminal or the environment's COLUMNS, else 80."""
     from rich.console import Console

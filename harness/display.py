@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from attrs import Factory, define
 
@@ -35,8 +35,8 @@ class DisplayKind(StrEnum):
     NONE = "none"
 
 
-class Progress(Protocol):
-    """Receives what happens; the calls come from one thread."""
+class Progress:
+    """Receives what happens, and shows nothing of it; the calls come from one thread."""
 
     def grid(self, cells: Sequence[tuple[str, int, CellState]]) -> None:
         """Set the (cell, seed) pairs of the run and where each stands."""
@@ -60,30 +60,12 @@ class Progress(Protocol):
         """End the display."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def grid(self, cells: Sequence[tuple[str, int, CellState]]) -> None: ...
-
-    def cell(self, cell: str, seed: int, state: CellState, message: str = "") -> None: ...
-
-    def focus(self, cell: str, seed: int) -> None: ...
-
-    def phase(self, text: str, total: int) -> None: ...
-
-    def advance(self, done: int) -> None: ...
-
-    def metrics(self, phase: str, step: int, values: Mapping[str, float]) -> None: ...
-
-    def close(self) -> None: ...
-
-
 SILENCE_S = 10.0
 """A plain display says something at least this often."""
 
 
 @define
-class Plain:
+class Plain(Progress):
     """A line for each change of state and each phase, and one where there was none for `silence_s`."""
 
     stream: TextIO = Factory(lambda: sys.stderr)
@@ -176,7 +158,7 @@ _MARKS = {
 
 
 @define
-class Rich:
+class Rich(Progress):
     """One live picture: the grid where there is one, and the current phase's bar with its rate and time left."""
 
     _states: dict[tuple[str, int], CellState] = Factory(dict)
@@ -220,8 +202,6 @@ class Rich:
         self._begin(f"{cell} seed {seed}", 0)
         if message and self._live is not None:
             self._live.console.print(f"{cell} seed {seed}: {message}", markup=False, style="red")
-
-    def focus(self, cell: str, seed: int) -> None: ...
 
     def phase(self, text: str, total: int) -> None:
         self._begin(text, total)
@@ -289,4 +269,4 @@ def open_display(kind: DisplayKind | None) -> Progress:
         case DisplayKind.PLAIN:
             return Plain().start()
         case DisplayKind.NONE:
-            return Silent()
+            return Progress()

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ..core.config import Config
 from .errors import TritonrlError
+from .gpu_check import Finding, Health, check_gpus
 from .study.store import package_versions
-
-
-class Health(StrEnum):
-    OK = "ok"
-    LIMITED = "limited"
-    """Works, but slower or with less protection."""
-    MISSING = "missing"
-
-
-@frozen(kw_only=True)
-class Finding:
-    """One thing examined, and what it means; `is_needed`: whether the configuration cannot be run without it."""
-
-    subject: str
-    health: Health
-    detail: str
-    is_needed: bool = True
 
 
 def examine(config: Config, plain: bool = False) -> list[Finding]:
     """Everything worth knowing before a run; `plain`: with the sandbox as where no namespaces are granted."""
-    machine = [*_software(), *_hardware(), *_sandbox(config, plain), *_gpus(config)]
+    machine = [*_software(), *_hardware(), *_sandbox(config, plain), *check_gpus(config)]
     return [*machine, _verifier(config), _policy(config), *_engine(config), *_executors()]
 
 
@@ -98,20 +81,7 @@ def _sandbox(config: Config, plain: bool) -> list[Finding]:
     return [*found, Finding(subject="target", health=Health.OK, detail=f"{target}: compiled ahead of time")]
 
 
-def _gpus(config: Config) -> list[Finding]:
-    """Return each GPU with its driver, and whether a kernel goes through the whole verifier on it."""
-    from .gpu_check import check_gpus
-
-    marks = {True: Health.OK, False: Health.MISSING, None: Health.LIMITED}
-    is_used = config.verifier.backend != "interpret" or config.verifier.timing == "measured"
-    return [
-        Finding(subject=check.subject, health=marks[check.is_fine], detail=check.detail, is_needed=is_used)
-        for check in check_gpus(config)
-    ]
-
-
 def _verifier(config: Config) -> Finding:
-    """Return whether a verifier can be opened as it is configured."""
     from .sandbox.sandbox import Sandbox
     from .verification.verifier import Verifier, choose_backend
 

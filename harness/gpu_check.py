@@ -7,6 +7,7 @@ is, so that what passes is the toolchain, the driver and the timing protocol tog
 from __future__ import annotations
 
 import time
+from enum import StrEnum
 
 from attrs import evolve, frozen
 
@@ -65,32 +66,41 @@ class ModelNew(nn.Module):
 """A right candidate of `double_task`."""
 
 
+class Health(StrEnum):
+    OK = "ok"
+    LIMITED = "limited"
+    """Works, but slower or with less protection."""
+    MISSING = "missing"
+
+
 @frozen(kw_only=True)
-class Check:
-    """One thing examined; `is_fine` is null where the backend cannot be used, and that is nobody's fault."""
+class Finding:
+    """One thing examined, and what it means; `is_needed`: whether the configuration cannot be run without it."""
 
     subject: str
-    is_fine: bool | None
+    health: Health
     detail: str
+    is_needed: bool = True
 
 
-def check_gpus(config: Config) -> list[Check]:
-    """The driver, and each GPU; nothing where none is seen."""
+def check_gpus(config: Config) -> list[Finding]:
+    """The driver, and whether a kernel goes through the whole verifier on each GPU; nothing where none is seen."""
     import torch
 
     if not torch.cuda.is_available():
         return []
-    checks = [Check(subject="GPU driver", is_fine=True, detail=_describe_driver())]
+    is_used = config.verifier.backend != "interpret" or config.verifier.timing == "measured"
+    found = [Finding(subject="GPU driver", health=Health.OK, detail=_describe_driver(), is_needed=is_used)]
     for device in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(device)
         architecture = f"sm_{properties.major}{properties.minor}"
-        subject = f"GPU {device}: self-test"
         if architecture != config.verifier.target:
+            health = Health.LIMITED
             detail = f"{architecture}, and verifier.target is {config.verifier.target}: plans are interpreted"
-            checks.append(Check(subject=subject, is_fine=None, detail=detail))
         else:
-            checks.append(_verify_on(config, device, subject))
-    return checks
+            health, detail = _verify_on(config, device)
+        found.append(Finding(subject=f"GPU {device}: self-test", health=health, detail=detail, is_needed=is_used))
+    return found
 
 
 def double_task() -> Task:
@@ -107,7 +117,7 @@ def double_task() -> Task:
     )
 
 
-def _verify_on(config: Config, device: int, subject: str) -> Check:
+def _verify_on(config: Config, device: int) -> tuple[Health, str]:
     """A right kernel's verdict and runtime, or what is in the way."""
     began = time.perf_counter()
     timing = evolve(config.timing, torch_compile="none")
@@ -122,14 +132,14 @@ def _verify_on(config: Config, device: int, subject: str) -> Check:
             candidate = verifier.gather(double_task(), DOUBLE_SOLUTION, _CALIBRATED)
             verdict = fold(candidate, _CALIBRATED.stop_early, verifier.backend, timing.trim)
     except TritonrlError as error:
-        return Check(subject=subject, is_fine=False, detail=str(error))
+        return Health.MISSING, str(error)
     report = candidate.evidence.timing
     if verdict.outcome is not Outcome.PASSED or verdict.speedup is None or report is None:
         said = next((result for result in verdict.stages if not result.passed), verdict.stages[-1])
-        return Check(subject=subject, is_fine=False, detail=f"stage {said.stage}: {said.outcome}: {said.message}")
+        return Health.MISSING, f"stage {said.stage}: {said.outcome}: {said.message}"
     ratio = control_ratio_of(report)
     detail = f"recorded, compiled, run and timed in {time.perf_counter() - began:.1f} s"
-    return Check(subject=subject, is_fine=True, detail=detail + (f"; A/A control {ratio:.3f}" if ratio else ""))
+    return Health.OK, detail + (f"; A/A control {ratio:.3f}" if ratio else "")
 
 
 def _describe_driver() -> str:

@@ -70,7 +70,6 @@ class PatientClient:
         self._reached: set[str] = set()
 
     def close(self) -> None:
-        """Close the connections."""
         self.client.close()
 
     def post(self, url: str, body: Any, patience_s: float | None = None) -> httpx2.Response:

@@ -1,4 +1,4 @@
-"""Names that published runs use and today's code does not: configuration keys and table columns.
+"""Keys of configurations that published runs use and today's code does not.
 
 A run's folder is read for as long as it is worth citing, longer than its names last. Each entry maps an old name to
 today's, or to None where nothing has it any more. They are applied when a recorded run is read, and nowhere else: a
@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-import polars as pl
-
 CONFIG_KEYS: dict[str, str | None] = {
     "clock": "timing",
     "timing.placements": "timing.buffer_copies",
@@ -24,14 +22,12 @@ CONFIG_KEYS: dict[str, str | None] = {
 }
 """Dotted keys, or whole sections; applied in this order."""
 SUITES = {"corpus": "core13", "whole": "full", "wide": "extended"}
-COLUMNS: dict[tuple[str, str], str | None] = {("cells", "clock"): "timing_mode"}
-"""Columns, each with the name of its table."""
 
 
-def translate_config(plain: Mapping[str, Any], names: Mapping[str, str | None] = CONFIG_KEYS) -> dict[str, Any]:
+def translate_config(plain: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a recorded configuration, as nested plain data, under today's keys."""
     translated = deepcopy(dict(plain))
-    for old, new in names.items():
+    for old, new in CONFIG_KEYS.items():
         *sections, key = old.split(".")
         place = _find(translated, sections)
         if place is None or key not in place:
@@ -63,12 +59,3 @@ def _find(plain: dict[str, Any], sections: list[str]) -> dict[str, Any] | None:
     for section in sections:
         place = place.get(section) if isinstance(place, dict) else None
     return place if isinstance(place, dict) else None
-
-
-def translate_columns(
-    table: str, frame: pl.DataFrame, names: Mapping[tuple[str, str], str | None] = COLUMNS
-) -> pl.DataFrame:
-    """Returns a recorded table under today's columns."""
-    known = {old: new for (name, old), new in names.items() if name == table and old in frame.columns}
-    dropped = [old for old, new in known.items() if new is None]
-    return frame.drop(dropped).rename({old: new for old, new in known.items() if new is not None})

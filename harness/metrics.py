@@ -45,8 +45,6 @@ class Sink(Protocol):
 
 @define
 class JsonLines:
-    """Appends a line of JSON for each event."""
-
     path: Path
     _stream: TextIO | None = None
 
@@ -64,8 +62,6 @@ class JsonLines:
 
 @define
 class TensorBoard:
-    """Writes a folder of event files for each run."""
-
     folder: Path
     make_writer: Any
     _writers: dict[str, Any] = Factory(dict)
@@ -144,7 +140,7 @@ def _import(name: str, module: str) -> Any:
 
 
 @define
-class Logged:
+class Logged(Progress):
     """A display whose events go to sinks too."""
 
     display: Progress

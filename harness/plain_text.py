@@ -1,4 +1,4 @@
-"""Plain lines for a person, of what a command found: a verdict, a dry run, an evaluation."""
+"""Plain lines for a person, of what a command found: a verdict, a dry run, figures."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.outcome import Outcome
+from .command_line import print_result
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from .study.grid import GridOutcome, PlannedCell
+
+
+_MOST_ITEMS = 40
+"""Of a list of figures in lines for a person."""
 
 
 def render_verdict(plain: Mapping[str, Any]) -> list[str]:
@@ -71,3 +76,42 @@ def render_losses(losses: Sequence[float]) -> str:
     reached = sum(last) / len(last)
     risen = "; it has risen: the learning rate may be too large" if reached > 2 * losses[0] else ""
     return f"loss {losses[0]:.3g} to {reached:.3g} in {len(losses)} steps{risen}"
+
+
+def print_figures(figures: Any, as_json: bool, lines: list[str] | None = None) -> None:
+    """Print figures on stdout: as one line of JSON, or for a person by these lines, or else field by field."""
+    from ..core.serialisation import to_plain
+
+    plain = to_plain(figures)
+    print_result(plain, render_fields(plain) if lines is None else lines, as_json)
+
+
+def render_fields(plain: Mapping[str, Any]) -> list[str]:
+    """Format a record field by field; what a field has several of stands below it."""
+    width = max(map(len, plain), default=0)
+    lines = []
+    for name, value in plain.items():
+        title = name.replace("_", " ")
+        if isinstance(value, Mapping) and value:
+            lines += [title, *(f"  {line}" for line in render_fields(value))]
+        elif isinstance(value, list) and any(isinstance(item, Mapping | list | str) for item in value):
+            lines.append(f"{title:{width}}  {len(value)}")
+            lines += [f"  {_show(item)}" for item in value[:_MOST_ITEMS]]
+            lines += [f"  and {len(value) - _MOST_ITEMS} more, which --json has"] if len(value) > _MOST_ITEMS else []
+        else:
+            lines.append(f"{title:{width}}  {_show(value)}")
+    return lines
+
+
+def _show(value: Any) -> str:
+    """Format a value in one line; a list that begins with a name is that of something and what belongs to it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name.replace('_', ' ')} {_show(part)}" for name, part in value.items()) or "none"
+    if isinstance(value, list):
+        has_name = bool(value) and isinstance(value[0], str)
+        return (" " if has_name else ", ").join(map(_show, value)) or "none"
+    if value is None or isinstance(value, bool):
+        return {None: "-", True: "yes", False: "no"}[value]
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
+    return str(value)

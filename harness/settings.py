@@ -83,7 +83,6 @@ def require_driver(config: VerifierConfig) -> None:
 
 
 def preset_names() -> tuple[str, ...]:
-    """Return the presets that are shipped."""
     folder = files("tritonrl.harness").joinpath("presets")
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
 

@@ -31,6 +31,16 @@ _FEW = 8
 _PARTS = ("core/text", "core/graphs", "harness/reference", "harness/tasks")
 
 
+@contextlib.contextmanager
+def cancelling_pool(num: int, name: str) -> Iterator[ThreadPoolExecutor]:
+    """So many threads; after an error or an interrupt, what has not begun is dropped."""
+    pool = ThreadPoolExecutor(max(1, num), name)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
 def map_kept(
     function: Function, items: Sequence[Any], on_done: OnDone | None = None, store: WorkStore | None = None
 ) -> list[Any]:

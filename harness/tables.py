@@ -17,7 +17,6 @@ import polars as pl
 from attrs import frozen
 
 from .errors import DriftError
-from .legacy import translate_columns
 from .work import write_atomically
 
 SCHEMA_VERSION = "2"
@@ -231,7 +230,7 @@ def read_table(table: Table, path: Path) -> pl.DataFrame:
     """Read a table; raises DriftError where it was written under another version of the schema, or is damaged."""
     check_table(path)
     with _naming(path):
-        return with_columns(table, translate_columns(table.name, pl.read_parquet(path)))
+        return with_columns(table, pl.read_parquet(path))
 
 
 def with_columns(table: Table, frame: pl.DataFrame) -> pl.DataFrame:

@@ -70,10 +70,12 @@ def verify(
     if unordered and batch is None:
         raise UsageError("--unordered is for --batch")
     if url is not None:
-        from .service.ask import ask_server, refuse_settings
-
-        refuse_settings(backend, preset, config_file, settings, jobs, unordered)
-        raise typer.Exit(ask_server(url, candidate, task, batch, extensions, as_json))
+        if any((backend, preset, config_file, settings, jobs, unordered)):
+            raise UsageError(
+                "--url: the server has a configuration; leave out --backend, --preset, --config, "
+                "--set, --jobs and --unordered"
+            )
+        raise typer.Exit(_ask_server(url, candidate, task, batch, extensions, as_json))
     from .settings import load_config, read_text, require_driver, require_task, with_drawn_seed
 
     # what is wrong with the arguments is found before what takes longer is imported
@@ -150,3 +152,52 @@ def _judge(
         on_bad_task = None if batch is None else receive
         verdicts = verifier.verify_many(pairs, spec, jobs or default_jobs(), receive, on_bad_task)
     return 2 if bad else 0 if all(verdict.correct for verdict in verdicts) else 1
+
+
+def _ask_server(
+    url: str, candidate: Path | None, task: str | None, batch: Path | None, extensions: str | None, as_json: bool
+) -> int:
+    """Print a server's verdicts in order; returns the exit code."""
+    from ..core.recipe.extensions import AUDIT, VerifierSpec
+    from .plain_text import render_verdict
+    from .service.client import RemoteVerifier
+    from .settings import read_text
+    from .tasks.batch import read_entries
+
+    spec = AUDIT if extensions is None else VerifierSpec.for_training(parse_extensions(extensions))
+    bad: list[str] = []
+
+    def note_bad(problem: str) -> None:
+        bad.append(problem)
+        print(f"tritonrl: {problem}", file=sys.stderr)
+
+    items, places = [], list[tuple[str, dict[str, int]]]()
+    if batch is not None:
+        for number, name, source in read_entries(batch, note_bad):
+            label = f"{batch}:{number}"
+            try:
+                items.append({"task": _task_of(name), "candidate": source})
+                places.append((label, {"line": number}))
+            except UsageError as error:
+                note_bad(f"{label}: {error}")
+    else:
+        assert candidate is not None
+        assert task is not None
+        items, places = [{"task": _task_of(task), "candidate": read_text(candidate)}], [(task, {})]
+    with RemoteVerifier(url) as verifier:
+        replies = verifier.ask(items, spec)
+    for (label, place), reply in zip(places, replies, strict=True):
+        if "error" in reply:
+            note_bad(f"{label}: {reply['error']}")
+        else:
+            plain = reply | place
+            print_result(plain, render_verdict(plain), as_json)
+    return 2 if bad else 0 if all(reply["correct"] for reply in replies) else 1
+
+
+def _task_of(name: str) -> str | dict[str, str]:
+    """Return an id as it is, and a file as a program with its name: the server does not read files."""
+    from .settings import read_text
+
+    path = Path(name)
+    return {"name": path.stem, "source": read_text(path)} if name.endswith(".py") or path.is_file() else name

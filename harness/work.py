@@ -113,7 +113,6 @@ class WorkStore:
         return Work(key=key, value=stored["value"], seconds=stored["seconds"], folder=place)
 
     def has(self, kind: str, key: str) -> bool:
-        """Return whether the unit is stored."""
         return (self.root / kind / key[:2] / key / "value.json").exists()
 
     def take_over(self, other: WorkStore, kind: str) -> None:

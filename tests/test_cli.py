@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import tritonrl
 from tritonrl.core.corpus import Split, examples
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.settings import to_toml
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
@@ -46,7 +46,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished results folder of stand-ins, with the configuration that made it."""
     root = tmp_path_factory.mktemp("finished")
     results, config = Results(root=root / "out"), tiny_config()
-    run_grid(results, config, parse_grid("none,msct"), range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, parse_grid("none,msct"), range(1), lambda: stub_context(results, config), Progress())
     (root / "config.toml").write_text(to_toml(config))
     return root
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from tritonrl.core.corpus import Split, examples
 from tritonrl.core.verdict import Verdict
-from tritonrl.harness.errors import UsageError
 from tritonrl.harness.tasks.batch import in_order, read_batch
 
 from .command import invoke
@@ -70,10 +69,12 @@ def test_a_batch_has_a_line_for_each_line_feed(tmp_path: Path) -> None:
     batch = tmp_path / "batch.jsonl"
     entry = json.dumps({"task": TASK, "candidate": "x = '\u2028'\n"}, ensure_ascii=False)
     batch.write_bytes(f"{entry}\n\n{entry}".encode())
-    assert [source for *_, source in read_batch(batch)] == ["x = '\u2028'\n"] * 2
+    bad: list[str] = []
+    assert [source for *_, source in read_batch(batch, bad.append)] == ["x = '\u2028'\n"] * 2
     batch.write_text("[" * 100_000)
-    with pytest.raises(UsageError, match=r"batch\.jsonl:1: not JSON"):
-        read_batch(batch)
+    assert read_batch(batch, bad.append) == []
+    assert len(bad) == 1
+    assert "batch.jsonl:1: not JSON" in bad[0]
 
 
 WITHOUT_NAMES = """

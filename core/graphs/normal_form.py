@@ -117,7 +117,6 @@ class _Rewriting:
         self._uses: Counter[int] = Counter()
 
     def finish(self) -> OperationGraph:
-        """The graph after the pass."""
         for place, operation in enumerate(self._graph.operations):
             moved = evolve(operation, operands=tuple(self._follow(operand) for operand in operation.operands))
             found = self._rewrite(moved)

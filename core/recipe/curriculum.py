@@ -62,7 +62,6 @@ class CurriculumState:
 
 
 def start(config: CurriculumConfig, adaptive: bool) -> CurriculumState:
-    """Return the state before the first round."""
     return CurriculumState(level2_share=config.start_share if adaptive else config.fixed_share)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from ..candidate import Candidate
-from ..config import Algorithm, SftMethod
+from ..config import Algorithm, Config, EvaluationConfig, RlConfig, SftMethod
 from ..serialisation import to_plain
 from ..task import Task
 from ..verdict import Verdict
@@ -34,6 +34,10 @@ class Sampling:
     top_p: float
     max_new_tokens: int
 
+    @classmethod
+    def of(cls, config: Config, phase: EvaluationConfig | RlConfig) -> Sampling:
+        return cls(temperature=phase.temperature, top_p=phase.top_p, max_new_tokens=config.policy.max_new_tokens)
+
 
 @frozen(kw_only=True)
 class Completion:
@@ -48,7 +52,6 @@ class Completion:
 
     @property
     def num_tokens(self) -> int:
-        """How many tokens were drawn."""
         return len(self.tokens)
 
 
@@ -125,12 +128,17 @@ class Training:
 
 @frozen(kw_only=True)
 class TrainingStep:
-    """How far a fine-tuning is: steps done, the loss of the last one, its learning rate and its gradient's norm."""
+    """One optimizer step: how many are done, the mean loss of the batch's answer tokens, and the tokens that were read.
+
+    `gradient_norm` is that before clipping; `sums` are further figures of the step, where its loss has any.
+    """
 
     num_done: int
     loss: float
     learning_rate: float
+    num_tokens: int
     gradient_norm: float = 0.0
+    sums: tuple[float, ...] = ()
 
 
 OnStep = Callable[[TrainingStep], None]
@@ -150,11 +158,6 @@ class Learner(Protocol):
         self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
     ) -> list[Completion]:
         """One completion for each prompt, drawn with the seed beside it."""
-
-    def draw(
-        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
-    ) -> list[Completion]:
-        """`sample`, refused where a policy gradient cannot learn from the tokens."""
 
     def reinforce(
         self,

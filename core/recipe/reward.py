@@ -56,7 +56,6 @@ def goal_of(config: RewardConfig, round_index: int) -> Goal:
 
 
 def reward_of(verdict: Verdict, cell: CellSpec, config: RewardConfig, goal: Goal = "graded") -> Reward:
-    """Return the reward of a verdict in a cell."""
     if goal != "graded":
         return reward_by_goal(verdict, goal, config)
     if cell.variation is Variation.UNIFORM:

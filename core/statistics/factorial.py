@@ -89,13 +89,7 @@ class Effect:
         return self.estimate is not None
 
     @property
-    def half_width(self) -> float | None:
-        """Half the interval's width."""
-        return None if self.low is None or self.high is None else (self.high - self.low) / 2
-
-    @property
     def conclusive(self) -> bool:
-        """Whether the interval excludes zero."""
         return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
 
     @property

@@ -45,39 +45,6 @@ def trimmed_mean(values: Sequence[float], trim: float) -> float:
     return math.fsum(kept) / len(kept)
 
 
-def coefficient_of_variation(values: Sequence[float]) -> float | None:
-    """Sample standard deviation over mean; null for fewer than two values or a mean that is not positive."""
-    if len(values) < 2:
-        return None
-    mean = math.fsum(values) / len(values)
-    if mean <= 0.0:
-        return None
-    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)) / mean
-
-
-def kendall_tau(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Returns Kendall's tau-b of two rankings of the same things, in [-1, 1]; null where one has nothing to rank.
-
-    Ties count as neither (M. G. Kendall, 1945). Raises ValueError for rankings of different lengths.
-    """
-    if len(first) != len(second):
-        raise ValueError(f"{len(first)} values, but {len(second)}")
-    from scipy.stats import kendalltau
-
-    if len(first) < 2:
-        return None
-    # scipy says NaN where one has nothing to rank
-    tau = float(kendalltau(first, second).statistic)
-    return None if math.isnan(tau) else tau
-
-
-def share_within(values: Sequence[float], centre: float, tolerance: float) -> float | None:
-    """Share of values that differ from `centre` by at most `tolerance` times it; null without values."""
-    if not values:
-        return None
-    return sum(abs(value - centre) <= tolerance * abs(centre) for value in values) / len(values)
-
-
 def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.95) -> Interval | None:
     """Wilson's score interval of a rate; null without trials (E. B. Wilson, 1927)."""
     if not 0 <= num_successes <= num_trials:

@@ -127,7 +127,6 @@ def _without_template(text: str) -> str:
 
 
 def _best_block(text: str) -> str | None:
-    """Return the fenced block that rule 2 chooses."""
     if "```" not in text and "~~~" not in text:
         return None
     found: str | None = None

@@ -40,7 +40,7 @@ def name_sizes(source: str, in_functions: bool = True) -> str:
     """
     tree = parse(source)
     taken = {name for node in ast.walk(tree) for name in _names_of(node)}
-    starts = _line_starts(source)
+    starts = line_starts(source)
     edits: list[Edit] = []
     for node in tree.body:
         # a statement behind a semicolon has no line of its own to put a constant before
@@ -58,7 +58,6 @@ def name_sizes(source: str, in_functions: bool = True) -> str:
 
 
 def _names_of(node: ast.AST) -> Iterator[str]:
-    """Return the names that a node uses or binds."""
     if isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.arg):
@@ -69,21 +68,23 @@ def _names_of(node: ast.AST) -> Iterator[str]:
         yield node.name
 
 
-def _line_starts(source: str) -> list[int]:
+def line_starts(source: str) -> list[int]:
+    """Return where each line of a source begins, in bytes of UTF-8, as the parser counts columns."""
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     return starts
 
 
-def _span(node: ast.expr | ast.stmt, starts: list[int]) -> tuple[int, int]:
+def span_of(node: ast.expr | ast.stmt, starts: list[int]) -> tuple[int, int]:
+    """Return where a node begins and ends, in bytes."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
 
 def _name_in_assignment(node: ast.Assign, starts: list[int], taken: set[str]) -> Iterator[Edit]:
-    begin, end = _span(node, starts)
+    begin, end = span_of(node, starts)
     names = [target.id for target in node.targets if isinstance(target, ast.Name)]
     whole = _fold(node.value)
     if len(names) == len(node.targets) and whole is not None:
@@ -106,9 +107,9 @@ def _name_in_annotated(node: ast.AnnAssign, starts: list[int], taken: set[str]) 
         return
     whole = _fold(node.value)
     if whole is None:
-        yield from _name_in_parts(node.target.id, node.value, _span(node, starts)[0], starts, taken)
+        yield from _name_in_parts(node.target.id, node.value, span_of(node, starts)[0], starts, taken)
     elif not isinstance(node.value, ast.Constant):
-        yield *_span(node.value, starts), str(whole)
+        yield *span_of(node.value, starts), str(whole)
 
 
 def _name_in_parts(name: str, value: ast.expr, begin: int, starts: list[int], taken: set[str]) -> Iterator[Edit]:
@@ -119,7 +120,7 @@ def _name_in_parts(name: str, value: ast.expr, begin: int, starts: list[int], ta
     for element, size in _sizes_within(value):
         constant = _new_name(f"{name}_{len(lines)}", taken)
         lines.append(f"{constant} = {size}\n")
-        yield *_span(element, starts), constant
+        yield *span_of(element, starts), constant
     if lines:
         yield begin, begin, "".join(lines)
 
@@ -143,7 +144,7 @@ def _name_in_functions(tree: ast.Module, starts: list[int], taken: set[str]) -> 
             for node, size in _sizes_within(statement):
                 if size not in constants:
                     constants[size] = _new_name(f"size_{len(constants)}", taken)
-                yield *_span(node, starts), constants[size]
+                yield *span_of(node, starts), constants[size]
     if constants:
         first = min(starts[function.lineno - 1] for function in functions)
         yield first, first, "".join(f"{name} = {size}\n" for size, name in constants.items())

@@ -32,7 +32,6 @@ class KernelTask(vf.Task[KernelData, vf.State, vf.TaskConfig]):
 
     @property
     def key(self) -> str:
-        """The task's id."""
         return str(self.data.kernel)
 
     @vf.reward
@@ -60,8 +59,6 @@ class KernelConfig(vf.TasksetConfig):
 
 
 class KernelTaskset(vf.Taskset[KernelTask, KernelConfig]):
-    """The tasks of a suite."""
-
     def load(self) -> Iterator[KernelTask]:
         """Yield one task a problem, Level 1 first."""
         for task in load_tasks(self.config.suite, self.config.num, seed=self.config.seed):

@@ -232,8 +232,6 @@ class Answer:
 
 @frozen(kw_only=True)
 class Analysis:
-    """Everything that a report shows."""
-
     timing: str
     backend: str
     policy: str

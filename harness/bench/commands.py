@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from time import monotonic
 from typing import Annotated
 
 import typer
@@ -16,11 +15,11 @@ from ..command_line import (
     Json,
     Settings,
     guarded,
-    print_figures,
     print_result,
     with_backend,
 )
 from ..errors import UsageError
+from ..plain_text import print_figures
 from . import gpu_commands
 
 bench_app = typer.Typer(help="Measure what is claimed of the verifier.", no_args_is_help=True, rich_markup_mode=None)
@@ -62,7 +61,7 @@ def bench_verify(
     if unknown:
         raise UsageError(f"--verifier {sorted(unknown)[0]}: must be one of {', '.join(VERIFIERS)}")
     figures = measure_verifiers(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json, render(figures))
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
 
 
@@ -89,10 +88,10 @@ def bench_fuzz(
 
     config = load_config(settings=settings or [])
     from ..tasks.batch import default_jobs
-    from .verifier.fuzz import fuzz_verifier, render
+    from .verifier.fuzz import fuzz_verifier
 
     figures = fuzz_verifier(config, completions, funnel, seed, jobs or default_jobs(), lines)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(1 if figures.findings else 0)
 
 
@@ -113,6 +112,7 @@ def bench_mutants(
     Example: tritonrl bench mutants --rows mutants.parquet
     """
     from ..settings import load_config
+    from ..tasks.batch import default_jobs
     from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_mutants
 
     def show(num_done: int, num_all: int) -> None:
@@ -121,7 +121,7 @@ def bench_mutants(
 
     check_rows(rows)
     config = load_config(settings=settings or [])
-    report = measure_kill_rates(count=count, seed=seed, jobs=jobs, config=config, clock=monotonic, on_progress=show)
+    report = measure_kill_rates(config, count, seed, jobs or default_jobs(), show)
     if rows is not None:
         write_mutants(report, rows)
     print_result(to_summary(report), render_report(report), as_json)
@@ -148,24 +148,15 @@ def bench_false_rejects(
     Example: tritonrl bench false-rejects -n 640 --folder tests/genuine
     """
     from ...core.corpus import TAUGHT_SUITES
-    from ...core.verdict import Verdict
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .verifier.false_rejects import GenuineKernel, measure_false_rejects, render
-    from .verifier.mix import RunningCount
+    from .verifier.false_rejects import measure_false_rejects
 
     if suite not in TAUGHT_SUITES:
         raise UsageError(f"--suite {suite}: must be one of {', '.join(TAUGHT_SUITES)}")
-
-    running = RunningCount()
-
-    def show(kernel: GenuineKernel, verdict: Verdict) -> None:
-        running.note(verdict, f"{kernel.name} ({kernel.group})")
-
-    figures = measure_false_rejects(
-        load_config(settings=settings or []), number, seed, jobs or default_jobs(), folder, show, suite
-    )
-    print_figures(figures, render(figures), as_json)
+    config = load_config(settings=settings or [])
+    figures = measure_false_rejects(config, number, seed, jobs or default_jobs(), folder, suite)
+    print_figures(figures, as_json)
     if figures.num_kernels < figures.num_asked:
         raise KeyboardInterrupt
     raise typer.Exit(1 if figures.rejections else 0)
@@ -194,7 +185,7 @@ def bench_attacks(
 
     config = load_config(settings=with_backend(settings, backend))
     from ..tasks.batch import default_jobs
-    from .verifier.attacks import judge_attacks, read_attacks, render
+    from .verifier.attacks import judge_attacks, read_attacks
 
     attacks = read_attacks(folder)
     unknown = set(names or []) - {attack.name for attack in attacks}
@@ -207,7 +198,7 @@ def bench_attacks(
         jobs or default_jobs(),
         lambda seed, found: print(f"seed {seed}: {len(found)} surprises", file=sys.stderr, flush=True),
     )
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(1 if figures.num_accepted else 0)
 
 
@@ -228,7 +219,7 @@ def bench_soak(
     """
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .verifier.soak import Census, render, soak_verifier
+    from .verifier.soak import Census, soak_verifier
 
     def show(census: Census) -> None:
         left = census.zombies + census.strays + census.leftovers
@@ -236,7 +227,7 @@ def bench_soak(
         print(f"{census.num_candidates}: {memory}, {left} left behind", file=sys.stderr, flush=True)
 
     figures = soak_verifier(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(1 if figures.unclean_rounds else 0)
 
 
@@ -258,12 +249,12 @@ def bench_load(
     Example: tritonrl bench load --requests 10000 --clients 64 --kills 5
     """
     from ..tasks.batch import default_jobs
-    from .verifier.load import measure_load, render
+    from .verifier.load import measure_load
 
     if candidates > requests:
         raise UsageError(f"--candidates {candidates}: must be at most --requests {requests}")
     figures = measure_load(requests, clients, candidates, kills, workers or default_jobs(), seed)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 
 
@@ -287,12 +278,12 @@ def bench_sample(
 
     Example: tritonrl bench sample --random smollm2-135m --json
     """
-    from .policy.sampling import measure_sampling, render
+    from .policy.sampling import measure_sampling
 
     if policy and random:
         raise UsageError("--policy and --random exclude each other")
     figures = measure_sampling(policy, random, batch, prompt_tokens, new_tokens, repeats, seed, threads, with_generate)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(0 if figures.greedy.is_equal else 1)
 
 
@@ -323,7 +314,7 @@ def bench_train(
 
     Example: tritonrl bench train --random smollm2-135m --processes 2,4 --json
     """
-    from .policy.training import Workload, measure_training, render
+    from .policy.training import Workload, measure_training
 
     _check_training(policy, random, quantization, suite, compilation, capture)
     if warmup >= steps:
@@ -346,7 +337,7 @@ def bench_train(
         with_plain=with_plain,
     )
     figures = measure_training(workload, [int(number) for number in numbers])
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
 
 
 def _check_training(

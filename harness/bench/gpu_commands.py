@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import Backend, BenchSeed, Jobs, Json, Preset, Settings, guarded, print_figures, with_backend
+from ..command_line import Backend, BenchSeed, Jobs, Json, Preset, Settings, guarded, with_backend
 from ..errors import UsageError
+from ..plain_text import print_figures
 
 
 @guarded
@@ -35,7 +36,7 @@ def timing(
 
     config, show = load_config(settings=settings or []), partial(print, file=sys.stderr, flush=True)
     figures = measure_timing(config, num_kernels, visits, repeats, seed, jobs or default_jobs(), show)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json, render(figures))
     raise typer.Exit(1 if any(not target.is_met for target in figures.targets) else 0)
 
 
@@ -55,13 +56,11 @@ def agreement(
     """
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .gpu.agreement import LEAST_AGREEMENT, measure_agreement, render
+    from .gpu.agreement import LEAST_AGREEMENT, measure_agreement
 
     config = load_config(settings=settings or [])
-    figures = measure_agreement(
-        config, candidates, seed, jobs or default_jobs(), partial(print, file=sys.stderr, flush=True)
-    )
-    print_figures(figures, render(figures), as_json)
+    figures = measure_agreement(config, candidates, seed, jobs or default_jobs())
+    print_figures(figures, as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 
 
@@ -80,11 +79,11 @@ def gpu_crashes(
     """
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .gpu.crashes import measure_crashes, render
+    from .gpu.crashes import measure_crashes
 
     config = load_config(settings=settings or [])
     figures = measure_crashes(config, candidates, jobs or default_jobs())
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 
 
@@ -107,13 +106,13 @@ def engines(
     """
     from ...core.corpus import TAUGHT_SUITES
     from ..settings import load_config
-    from .policy.engines import compare_engines, render
+    from .policy.engines import compare_engines
 
     if suite not in TAUGHT_SUITES:
         raise UsageError(f"--suite {suite}: must be one of {', '.join(TAUGHT_SUITES)}")
     config = load_config(preset=preset, settings=settings or [])
     figures = compare_engines(config, suite, num_tasks, samples, adapter, seed)
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     raise typer.Exit(1 if any(one.heeds_adapter is False for one in figures.engines) else 0)
 
 
@@ -139,13 +138,13 @@ def exam(
     from ...core.corpus import TAUGHT_SUITES
     from ..settings import load_config
     from ..tasks.batch import default_jobs
-    from .verifier.exam import measure_exam, render
+    from .verifier.exam import measure_exam
 
     if suite.partition(":")[0] not in TAUGHT_SUITES:
         raise UsageError(f"--suite {suite}: must be of one of {', '.join(TAUGHT_SUITES)}, such as field:heldout")
     config = load_config(settings=with_backend(settings, backend))
     figures = measure_exam(config, num_tasks, samples, suite, seed, jobs or default_jobs(), int(most_gb * 1e9))
-    print_figures(figures, render(figures), as_json)
+    print_figures(figures, as_json)
     if figures.num_judged < figures.num_answers:
         raise KeyboardInterrupt
     raise typer.Exit(1 if figures.rejected_teachers or figures.num_killed else 0)

@@ -13,11 +13,12 @@ import ast
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...core.task import Example, Task
+from ...core.text.named_sizes import line_starts, span_of
 from ...core.text.parsing import parse
 from ...core.text.prompts import assistant_message, chat_prompt, user_message
 from ..errors import UsageError
@@ -28,11 +29,14 @@ ENTRY_POINT = "Model"
 FORMS = (".parquet", ".jsonl")
 
 
-def export_pairs(path: Path, examples: Iterable[Example], on_done: Callable[[int], None] | None = None) -> int:
+def export_pairs(path: Path, examples: Iterable[Example], on_done: Callable[[int], None]) -> int:
     """Write the examples as pairs in the form that the file's name ends with, and count them; raises UsageError."""
     _require_place(path, "pairs go")
     make = parquet_row if path.suffix == ".parquet" else chat
-    rows = list(_counted((make(example, number) for number, example in enumerate(examples)), on_done))
+    rows: list[Row] = []
+    for example in examples:
+        rows.append(make(example, len(rows)))
+        on_done(len(rows))
     write_rows(path, rows)
     return len(rows)
 
@@ -57,15 +61,7 @@ def _require_place(path: Path, what: str) -> None:
         raise UsageError(f"{path}: there is no folder {path.parent}")
 
 
-def _counted(rows: Iterable[dict[str, Any]], on_done: Callable[[int], None] | None) -> Iterator[dict[str, Any]]:
-    for done, row in enumerate(rows, start=1):
-        yield row
-        if on_done is not None:
-            on_done(done)
-
-
 def chat(example: Example, _: int) -> dict[str, Any]:
-    """The pair as a chat of two turns."""
     task = example.task
     messages = [
         {"role": "user", "content": user_message(task)},
@@ -94,20 +90,12 @@ def parquet_row(example: Example, number: int) -> dict[str, Any]:
 
 def with_init_pairs(source: str) -> str:
     """The program with `get_init_inputs()` returning `[args, kwargs]` where it returned a list of arguments."""
-    lines = source.encode().splitlines(keepends=True)
-    starts = [0]
-    for line in lines:
-        starts.append(starts[-1] + len(line))
+    text, starts = source.encode(), line_starts(source)
     for node in parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == "get_init_inputs":
             for part in ast.walk(node):
                 if isinstance(part, ast.Return) and isinstance(part.value, ast.List):
-                    value = part.value
-                    assert value.end_lineno is not None
-                    assert value.end_col_offset is not None
-                    first = starts[value.lineno - 1] + value.col_offset
-                    last = starts[value.end_lineno - 1] + value.end_col_offset
-                    text = source.encode()
+                    first, last = span_of(part.value, starts)
                     return (text[:first] + b"[" + text[first:last] + b", {}]" + text[last:]).decode()
     return source
 

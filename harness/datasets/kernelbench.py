@@ -25,8 +25,6 @@ _NAME = re.compile(r"(\d+)_(.+?)(?:\.py)?")
 
 @frozen(kw_only=True)
 class Problem:
-    """One problem as published."""
-
     level: int
     number: int
     name: str

@@ -67,7 +67,6 @@ def is_text(value: object) -> TypeGuard[str]:
 
 
 def read_row(row: dict[str, Any]) -> SourcePair | Flaw:
-    """The pair of one row."""
     entry, reference, solution = (row.get(column) for column in COLUMNS)
     if not (is_text(entry) and is_text(reference) and is_text(solution)):
         return Flaw.NO_TEXT

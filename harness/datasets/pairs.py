@@ -98,7 +98,6 @@ def _fingerprint(rows: Iterable[Any]) -> str:
 
 
 def read_line(line: str) -> SourcePair | Flaw:
-    """The pair of one line of JSONL."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):

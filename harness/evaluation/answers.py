@@ -31,13 +31,14 @@ def draw_all(context: CellContext, model: Model, tasks: Sequence[SuiteTask]) -> 
     """Draw as many answers to each task as the configuration says."""
     num_samples = context.config.evaluation.samples_per_task
     size, root = max(1, _CHUNK // num_samples), root_seed(context.config, 0)
+    sampling = Sampling.of(context.config, context.config.evaluation)
     chunks = [tasks[start : start + size] for start in range(0, len(tasks), size)]
     attempts: list[Attempt] = []
     for number, chunk in enumerate(chunks, start=1):
         spread = [(entry, sample) for entry in chunk for sample in range(num_samples)]
         seeds = [derive(root, "evaluation sample", entry.index, sample) for entry, sample in spread]
         shown, phase = [entry.shown for entry, _ in spread], f"part {number} of {len(chunks)}"
-        drawn = draw_answers(context, model, shown, seeds, _sampling(context), phase).value
+        drawn = draw_answers(context, model, shown, seeds, sampling, phase).value
         attempts += [
             Attempt(
                 cell="exam",
@@ -55,13 +56,6 @@ def draw_all(context: CellContext, model: Model, tasks: Sequence[SuiteTask]) -> 
     return attempts
 
 
-def _sampling(context: CellContext) -> Sampling:
-    config = context.config.evaluation
-    return Sampling(
-        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
-    )
-
-
 def refused(rows: Sequence[Row]) -> list[int]:
     """Return the places of the answers that were judged and are not right."""
     return [place for place, row in enumerate(rows) if row["correct"] is False]
@@ -76,14 +70,14 @@ def ask_again(
     turn: int,
 ) -> list[Attempt]:
     """Draw another answer for each attempt, having told why its row's verdict refused it; `shown` is by slot."""
-    root = root_seed(context.config, 0)
+    root, sampling = root_seed(context.config, 0), Sampling.of(context.config, context.config.evaluation)
     drawn: list[tuple[str, bool | None]] = []
     for start in range(0, len(attempts), _CHUNK):
         chunk = list(zip(attempts[start : start + _CHUNK], rows[start : start + _CHUNK], strict=True))
         tasks = [shown[attempt.slot] for attempt, _ in chunk]
         seeds = [derive(root, "evaluation sample", one.slot, one.sample, f"turn {turn}") for one, _ in chunk]
         prompts = [_prompt(context, task, *pair) for task, pair in zip(tasks, chunk, strict=True)]
-        drawn += draw_answers(context, model, tasks, seeds, _sampling(context), f"turn {turn}", prompts).value
+        drawn += draw_answers(context, model, tasks, seeds, sampling, f"turn {turn}", prompts).value
     return [
         evolve(attempt, source=extract(text) or "", finished=finished)
         for attempt, (text, finished) in zip(attempts, drawn, strict=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
@@ -28,6 +28,7 @@ from ...core.task import Task
 from ...core.verdict import Verdict
 from ..display import Progress
 from ..errors import UsageError
+from ..side_by_side import cancelling_pool
 from ..study.pipeline import CellContext, Model
 from ..study.rows import Attempt, evaluation_row, verdict_figures
 from ..study.store import Results, RunIdentity, require_folder
@@ -46,8 +47,6 @@ _CONFIG = ("seed", "policy", "verifier", "timing", "evaluation", "limits")
 
 @frozen(kw_only=True)
 class EvaluationIdentity(RunIdentity):
-    """What an exam's folder is about."""
-
     tasks: str
     criterion: Criterion
     adapter: str | None = field(default=None)
@@ -157,7 +156,7 @@ class Evaluation:
             context.progress.phase("judging by the suite's criterion", len(pairs))
             verdicts = _ask_suite(context, pairs, self.by_suite(context))
         return [
-            {**_audit_row(attempt, audit), **_suite_columns(verdict)}
+            {**evaluation_row(attempt, audit), **_suite_columns(verdict)}
             for attempt, audit, verdict in zip(attempts, audits, verdicts, strict=True)
         ]
 
@@ -276,21 +275,11 @@ def _audit(context: CellContext, pairs: Sequence[tuple[Task, str]]) -> list[Verd
 
 def _ask_suite(context: CellContext, pairs: Sequence[tuple[Task, str]], by_suite: BySuite) -> list[SuiteVerdict | None]:
     distinct = {(task.task_id, source): (task, source) for task, source in pairs}
-    pool = ThreadPoolExecutor(max_workers=context.jobs, thread_name_prefix="suite")
-    try:
+    with cancelling_pool(context.jobs, "suite") as pool:
         running = {key: pool.submit(by_suite, *pair) for key, pair in distinct.items()}
         for number, _ in enumerate(as_completed(running.values()), start=1):
             context.progress.advance(number)
-    finally:
-        # after an interrupt, what has not begun is dropped
-        pool.shutdown(wait=True, cancel_futures=True)
     return [running[task.task_id, source].result() for task, source in pairs]
-
-
-def _audit_row(attempt: Attempt, audit: Verdict | str | None) -> Row:
-    if isinstance(audit, str):
-        return evaluation_row(attempt, None, audit)
-    return evaluation_row(attempt, audit)
 
 
 def _suite_columns(verdict: SuiteVerdict | None) -> dict[str, Any]:

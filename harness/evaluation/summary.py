@@ -69,7 +69,6 @@ class EvaluationSummary:
 
 
 def summarise(frame: pl.DataFrame) -> EvaluationSummary:
-    """The summary of an exam's table."""
     k = int(frame.group_by("slot").len()["len"].min() or 0)  # type: ignore[arg-type]
     groups = [("all", frame)] if frame["level"].n_unique() > 1 else []
     for column, label in (("level", "level {}"), ("family", "{}")):

@@ -111,7 +111,6 @@ class CudaBackend:
         self.close()
 
     def close(self) -> None:
-        """End all executors."""
         for executor in (*self.executors, self.reference_executor):
             if executor is not None:
                 executor.close()

@@ -306,7 +306,6 @@ def _read(plan: LaunchPlan, storages: dict[str, int], blobs: list[bytes]) -> dic
 
 
 def _stored_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """What a tensor's storage holds, as bytes."""
     return tensor.as_strided((count_stored(tensor),), (1,), 0).view(torch.uint8)
 
 

@@ -67,7 +67,6 @@ class Parent(ForkServer):
         return self.spawn(bytes([device]), [window])
 
     def start(self, device: int) -> Executor:
-        """An executor on a GPU."""
         return Executor(self, device)
 
 
@@ -119,7 +118,6 @@ class Executor:
             self.restarts_s.append(time.perf_counter() - began)
 
     def close(self) -> None:
-        """End the child."""
         if self.connection is None:
             return
         with contextlib.suppress(ProcessLookupError):

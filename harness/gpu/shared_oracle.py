@@ -68,13 +68,9 @@ class SharedOracle(Oracle):
         if _has_few(inputs):
             return super()._call(task, model.cpu(), inputs)
         with self._gpu_lock.shared():
-            try:
-                return self._call_in(torch.float64, task, model, inputs), "float64"
-            except torch.cuda.OutOfMemoryError:
-                pass  # its traceback would hold what did not fit
-            finally:
-                if self._has_neighbours:
-                    torch.cuda.empty_cache()
+            found = self._try_in(torch.float64, task, model, inputs)
+            if found is not None:
+                return found, "float64"
             model.cpu()
             torch.cuda.empty_cache()
             forbid_tf32()
@@ -85,15 +81,23 @@ class SharedOracle(Oracle):
     ) -> Sequence[torch.Tensor]:
         if not _has_few(inputs):
             with self._gpu_lock.shared():
-                try:
-                    forbid_tf32()
-                    return self._call_in(dtype, task, model, inputs)
-                except torch.cuda.OutOfMemoryError:
-                    pass  # its traceback would hold what did not fit
-                finally:
-                    if self._has_neighbours:
-                        torch.cuda.empty_cache()
+                forbid_tf32()
+                found = self._try_in(dtype, task, model, inputs)
+            if found is not None:
+                return found
         return super()._call_in_own(dtype, task, model.cpu(), inputs)
+
+    def _try_in(
+        self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
+    ) -> Sequence[torch.Tensor] | None:
+        """Return the results, or None where there is too little memory; neighbours get what is not in use."""
+        try:
+            return self._call_in(dtype, task, model, inputs)
+        except torch.cuda.OutOfMemoryError:
+            return None
+        finally:
+            if self._has_neighbours:
+                torch.cuda.empty_cache()
 
     def compute_there(
         self, task: Task, model: torch.nn.Module, drawn: DrawnInputs, dtype: torch.dtype

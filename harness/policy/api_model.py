@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +25,7 @@ from ...core.recipe.learner import Completion, Sampling
 from ...core.serialisation import fingerprint, to_plain
 from ..errors import TritonrlError, UsageError
 from ..http_client import PatientClient, describe
+from ..side_by_side import cancelling_pool
 from ..work import WorkStore, work_key
 from .untrained import Untrained
 
@@ -93,8 +94,7 @@ class ApiModel(Untrained):
         """
         if adapter is not None:
             raise UsageError(f"--adapter {adapter}: a model behind an API takes none")
-        pool = ThreadPoolExecutor(self._num_requests, "ask")
-        try:
+        with cancelling_pool(self._num_requests, "ask") as pool:
             running = [
                 pool.submit(self._answer, prompt, seed, sampling) for prompt, seed in zip(prompts, seeds, strict=True)
             ]
@@ -102,9 +102,6 @@ class ApiModel(Untrained):
                 future.result()
                 on_done(number)
             return [future.result() for future in running]
-        finally:
-            # after an error or an interrupt, what has not been asked is dropped
-            pool.shutdown(wait=True, cancel_futures=True)
 
     def _answer(self, prompt: str, seed: int, sampling: Sampling) -> Completion:
         key = work_key(ANSWERS, policy=self.fingerprint, prompt=prompt, seed=seed, sampling=to_plain(sampling))

@@ -13,22 +13,13 @@ the others wait for it in the middle of that call. A training that diverges does
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ...core.config import Config, PolicyConfig
-from ...core.recipe.learner import (
-    Answer,
-    Completion,
-    Learner,
-    OnStep,
-    PolicyUpdate,
-    Sampling,
-    Training,
-    UpdateFigures,
-)
+from ...core.recipe.learner import Learner, Sampling
 from ...core.seeds import derive
 from ...core.task import Task
 from ...core.text.extraction import extract
@@ -40,61 +31,22 @@ from .learner import PolicyLearner, open_learner
 from .training.distributed import World, is_launched, is_started_alone, join_world, leave_world
 
 
+def _lead(call: str) -> Any:
+    """Make a learner's call one that the other processes are told, whose share each of them computes."""
+
+    def lead(self: PolicyLearner, *arguments: Any) -> Any:
+        # what listens to the call's progress is process 0's alone
+        self.world.broadcast((call, arguments[:-1]))
+        with _ending_all():
+            return getattr(PolicyLearner, call)(self, *arguments)
+
+    return lead
+
+
 class RankZeroLearner(PolicyLearner):
     """The learner of process 0, which broadcasts each call to the others."""
 
-    def sample(
-        self,
-        adapter: Path | None,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        on_done: Callable[[int], None],
-    ) -> list[Completion]:
-        """As a learner alone; each process writes its share."""
-        self.world.broadcast(("sample", (adapter, list(prompts), list(seeds), sampling)))
-        with _ending_all():
-            return super().sample(adapter, prompts, seeds, sampling, on_done)
-
-    def draw(
-        self,
-        adapter: Path | None,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        on_done: Callable[[int], None],
-    ) -> list[Completion]:
-        """As a learner alone; each process draws its share."""
-        self.world.broadcast(("draw", (adapter, list(prompts), list(seeds), sampling)))
-        with _ending_all():
-            return super().draw(adapter, prompts, seeds, sampling, on_done)
-
-    def reinforce(
-        self,
-        adapter: Path | None,
-        answers: Sequence[Answer],
-        update: PolicyUpdate,
-        start: Path | None,
-        target: Path,
-        on_step: OnStep,
-    ) -> UpdateFigures:
-        """As a learner alone; each process computes its share of every step."""
-        self.world.broadcast(("reinforce", (adapter, list(answers), update, start, target)))
-        with _ending_all():
-            return super().reinforce(adapter, answers, update, start, target, on_step)
-
-    def finetune(
-        self,
-        adapter: Path | None,
-        pairs: Sequence[tuple[str, str]],
-        training: Training,
-        target: Path,
-        on_step: OnStep,
-    ) -> list[float]:
-        """As a learner alone; each process computes its share of every batch."""
-        self.world.broadcast(("finetune", (adapter, list(pairs), training, target)))
-        with _ending_all():
-            return super().finetune(adapter, pairs, training, target, on_step)
+    sample, reinforce, finetune = map(_lead, ("sample", "reinforce", "finetune"))
 
 
 @contextmanager
@@ -122,10 +74,8 @@ def load_learner(config: PolicyConfig, work: WorkStore | None = None) -> Learner
 def sample_task(config: Config, task: Task, num: int, adapter: Path | None) -> list[tuple[str, str | None]]:
     """Draw `num` completions for a task, each with the source that is extracted from it."""
     learner = load_learner(config.policy)
-    sampling = Sampling(
-        temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
-    )
     seeds = [derive(config.seed, "sample command", task.task_id, number) for number in range(num)]
+    sampling = Sampling.of(config, config.rl)
     completions = learner.sample(adapter, [user_message(task)] * num, seeds, sampling, lambda _: None)
     return [(completion.text, extract(completion.text)) for completion in completions]
 

@@ -39,7 +39,7 @@ from .model.load import LoraShape, Policy, load_policy
 from .model.states import close_weights, continue_adapter, enter_state, open_weights, save_state
 from .sampling.engine import sample
 from .sampling.vllm_engine import VllmEngine, open_engine
-from .training.descent import Gradients, LossPoint, load_moments, make_optimizer, save_moments
+from .training.descent import Gradients, load_moments, make_optimizer, save_moments
 from .training.distributed import ALONE, World
 from .training.finetune import finetune, trained_weights
 from .training.policy_gradient import NUM_SUMS, PolicyGradient, plan_round
@@ -83,29 +83,6 @@ class PolicyLearner:
         """One completion for each prompt, drawn with the seed beside it."""
         if self.engine is not None:
             return self.engine.sample(self.policy, adapter, prompts, seeds, sampling, on_done)
-        return self._draw(adapter, prompts, seeds, sampling, on_done)
-
-    def draw(
-        self,
-        adapter: Path | None,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        on_done: Callable[[int], None],
-    ) -> list[Completion]:
-        """`sample`; raises UsageError where another engine draws."""
-        if self.engine is not None:
-            raise UsageError("rl.algorithm: a policy gradient learns from policy.engine = own alone")
-        return self._draw(adapter, prompts, seeds, sampling, on_done)
-
-    def _draw(
-        self,
-        adapter: Path | None,
-        prompts: Sequence[str],
-        seeds: Sequence[int],
-        sampling: Sampling,
-        on_done: Callable[[int], None],
-    ) -> list[Completion]:
         enter_state(self.policy, adapter)
         share, size = self.world.slice_of(len(prompts)), self.world.size
         with holding_gpu_lock(self.gpu_lock, lambda done: on_done(min(len(prompts), done * size))) as report:
@@ -140,7 +117,19 @@ class PolicyLearner:
             shape = LoraShape(rank=training.lora_rank, alpha=training.lora_alpha, dropout=training.lora_dropout)
             continue_adapter(self.policy, adapter, shape, training.seed)
         try:
-            points = self._train(pairs, training, on_step)
+            with holding_gpu_lock(self.gpu_lock, lambda _: None) as report:
+                points = finetune(
+                    self.policy,
+                    pairs,
+                    epochs=training.epochs,
+                    learning_rate=training.learning_rate,
+                    batch_size=training.batch_size,
+                    seed=training.seed,
+                    warmup_share=training.warmup_share,
+                    on_step=_tell(on_step, report),
+                    on_captured=lambda: report(0),
+                    world=self.world,
+                )
             if self.world.rank == 0:
                 save_state(self.policy, target, adapter)
         finally:
@@ -160,11 +149,6 @@ class PolicyLearner:
         shape = LoraShape(rank=update.lora_rank, alpha=update.lora_alpha, dropout=update.lora_dropout)
         planned = plan_round(self.policy, answers, update)
         with holding_gpu_lock(self.gpu_lock, lambda _: None) as report:
-
-            def note(point: LossPoint) -> None:
-                on_step(_step_of(point))
-                report(point.step + 1)
-
             learning = PolicyGradient(self.policy, planned, update, self.world)
             at_start = None
             if start != adapter:
@@ -177,8 +161,9 @@ class PolicyLearner:
             gradients = Gradients(trained_weights(self.policy), NUM_SUMS)
             optimizer = make_optimizer(gradients)
             num_before = 0 if adapter is None else load_moments(optimizer, adapter.with_name(MOMENTS))
+            tell = _tell(on_step, report)
             steps = learning.take_steps(
-                before, at_start, gradients, optimizer, num_before, note, on_captured=lambda: report(0)
+                before, at_start, gradients, optimizer, num_before, tell, on_captured=lambda: report(0)
             )
             divergence = learning.estimate_divergence(before, at_start)
         if self.world.rank == 0:
@@ -192,34 +177,15 @@ class PolicyLearner:
             entropy=before.entropy,
         )
 
-    def _train(self, pairs: Sequence[tuple[str, str]], training: Training, on_step: OnStep) -> tuple[LossPoint, ...]:
-        with holding_gpu_lock(self.gpu_lock, lambda _: None) as report:
 
-            def note(point: LossPoint) -> None:
-                on_step(_step_of(point))
-                report(point.step + 1)
+def _tell(on_step: OnStep, report: Callable[[int], None]) -> OnStep:
+    """What is to be called with each step: it tells of the step, and reports it done."""
 
-            return finetune(
-                self.policy,
-                pairs,
-                epochs=training.epochs,
-                learning_rate=training.learning_rate,
-                batch_size=training.batch_size,
-                seed=training.seed,
-                warmup_share=training.warmup_share,
-                on_step=note,
-                on_captured=lambda: report(0),
-                world=self.world,
-            )
+    def tell(step: TrainingStep) -> None:
+        on_step(step)
+        report(step.num_done)
 
-
-def _step_of(point: LossPoint) -> TrainingStep:
-    return TrainingStep(
-        num_done=point.step + 1,
-        loss=point.loss,
-        learning_rate=point.learning_rate,
-        gradient_norm=point.gradient_norm,
-    )
+    return tell
 
 
 def open_learner(config: PolicyConfig, world: World, kind: type[L]) -> L:

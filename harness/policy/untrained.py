@@ -19,4 +19,4 @@ class Untrained:
         """Return why nothing is trained."""
         raise NotImplementedError
 
-    fits = draw = reinforce = finetune = _refuse
+    fits = reinforce = finetune = _refuse

@@ -74,7 +74,6 @@ class Comparison:
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """The algorithms by name."""
         return tuple(sorted(self.exams["algorithm"].unique()))
 
 
@@ -147,7 +146,6 @@ def read_runs(folders: Sequence[Path]) -> Comparison:
 
 
 def _read_exams(folder: Path, algorithm: str) -> pl.DataFrame:
-    """The run's finished exams."""
     found = [EXAMS.frame([])]
     for path in sorted((folder / "exams").glob("seed*")):
         named, finished = EXAM_NAME.fullmatch(path.name), read_finished(path)
@@ -336,7 +334,6 @@ def draw_curves(comparison: Comparison) -> str | None:
 
 
 def write_comparison(comparison: Comparison, folder: Path) -> None:
-    """Write the tables and the figure of a comparison."""
     write_table(EXAMS, comparison.exams, folder / "exams.parquet")
     write_table(ROUNDS, comparison.rounds, folder / "rounds.parquet")
     figure = draw_curves(comparison)

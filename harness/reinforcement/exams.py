@@ -38,13 +38,11 @@ class ExamPlan:
     temperatures: tuple[float, ...]
 
     def config(self, config: Config, temperature: float) -> Config:
-        """The configuration of an exam at a temperature."""
         changed = evolve(config.evaluation, samples_per_task=self.samples, temperature=temperature)
         return evolve(config, evaluation=changed)
 
     @property
     def questions(self) -> TaskSelection:
-        """The tasks that are asked."""
         return TaskSelection(suite=self.suite, limit=self.limit)
 
 
@@ -63,7 +61,6 @@ class Change:
 
     @property
     def difference(self) -> float:
-        """After minus before."""
         return self.end - self.start
 
     @property

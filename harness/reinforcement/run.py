@@ -91,7 +91,6 @@ class OpenRun:
         self._context: CellContext | None = None
 
     def context(self) -> CellContext:
-        """Model, verifier and stores."""
         if self._context is None:
             opened = open_context(self.plan.config, self.results, self.progress, self.jobs)
             context = self.stack.enter_context(opened)
@@ -99,7 +98,6 @@ class OpenRun:
         return self._context
 
     def start(self) -> Model:
-        """The model that reinforcement learning starts from."""
         return self.given or supervise(self.context(), Journal(cell=SFT, seed=self.plan.seed))
 
 

@@ -121,7 +121,6 @@ def _again(analysis: Analysis, named: str) -> str:
 
 
 def _folder_of(command: str) -> str:
-    """Return the folder that a command writes to."""
     parts = shlex.split(command)
     return parts[parts.index("--out") + 1] if "--out" in parts else "RESULTS"
 

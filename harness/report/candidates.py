@@ -66,7 +66,6 @@ class Shelf:
 
 
 def gather(results: Results, max_entries: int = MAX_ENTRIES, max_source: int = MAX_SOURCE) -> Shelf:
-    """The candidates of a results folder, for the page."""
     candidates, evaluation = results.read("candidates"), results.read("evaluation")
     messages = _audit_messages(results.read("stages"))
     entries = _entries(candidates, evaluation, messages)

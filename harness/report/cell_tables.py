@@ -197,7 +197,6 @@ def held_out(analysis: Analysis, sheet: Sheet) -> Table | None:
 
 
 def _indices_by_cell(points: Sequence[HeldOutPoint | LearningPoint]) -> dict[str, list[int]]:
-    """Where each cell's points stand."""
     found: dict[str, list[int]] = {}
     for index, point in enumerate(points):
         found.setdefault(point.cell, []).append(index)

@@ -64,7 +64,6 @@ def _estimates_plot(known: Sequence[tuple[str, float, Estimate]], label: str, an
 
 
 def rewards_plot(analysis: Analysis) -> Markup | None:
-    """Mean reward by round."""
     lines = _lines(analysis.rewards)
     style = Style(label="Mean reward by round, a panel a cell", form=".2f")
     return curves_plot(_in_order(lines, analysis), lines.get(BASELINE, []), style)

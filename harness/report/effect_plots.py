@@ -22,8 +22,8 @@ from .theme import BLUE, INK, MUTED, ORANGE, PAPER, Layout, Spec, amount, draw, 
 
 def effects_plot(analysis: Analysis) -> Markup | None:
     """Effects on the correct rate at equal samples and at equal seconds, and by level; null where none can be told."""
-    panels = [
-        _effect_panel(title, found)
+    panels = {
+        title: [_effect_mark(effect) for effect in found.effects]
         for title, found in (
             ("Equal samples", analysis.effects["correct"]),
             ("Equal seconds", analysis.budget.effects["correct"]),
@@ -31,24 +31,13 @@ def effects_plot(analysis: Analysis) -> Markup | None:
             ("Level 2", analysis.effects["correct_level2"]),
         )
         if found is not None
-    ]
+    }
     return forest_plot("Effects on the rate of correct kernels in points, each with its 95% interval", panels)
 
 
-def _effect_panel(title: str, found: factorial.Analysis) -> Panel:
-    return Panel(
-        title=title,
-        marks=tuple(
-            Mark(
-                label=typeset(term_name(effect.name)),
-                value=effect.estimate,
-                low=effect.low,
-                high=effect.high,
-                text=_interval_words(effect),
-            )
-            for effect in found.effects
-        ),
-    )
+def _effect_mark(effect: factorial.Effect) -> Mark:
+    label, text = typeset(term_name(effect.name)), _interval_words(effect)
+    return Mark(label=label, value=effect.estimate, low=effect.low, high=effect.high, text=text)
 
 
 def _interval_words(effect: factorial.Effect) -> str:
@@ -70,7 +59,7 @@ def comparisons_plot(found: Sequence[Comparison]) -> Markup | None:
     marks = tuple(_mark(f"{one.cell} − {one.counterpart}", one.difference) for one in found if one.metric == "correct")
     return forest_plot(
         "Correct rate of each control minus its counterpart's, in points, with 95% intervals",
-        [Panel(title="Difference in points", marks=marks)],
+        {"Difference in points": marks},
     )
 
 
@@ -83,7 +72,7 @@ def sweep_plot(found: Sequence[NoiseSetting]) -> Markup | None:
     )
     return forest_plot(
         "Correct rate under each timing noise minus that under calibrated timing, in points, with 95% intervals",
-        [Panel(title="Difference to calibrated timing, in points", marks=marks)],
+        {"Difference to calibrated timing, in points": marks},
     )
 
 
@@ -212,21 +201,13 @@ class Mark:
         return self.low is not None and self.high is not None and (self.low > 0.0 or self.high < 0.0)
 
 
-@frozen(kw_only=True)
-class Panel:
-    """Marks under one title."""
-
-    title: str
-    marks: tuple[Mark, ...]
-
-
-def forest_plot(label: str, panels: Sequence[Panel]) -> Markup | None:
-    """The panels in one drawing, shares as points; null where nothing is known.
+def forest_plot(label: str, panels: Mapping[str, Sequence[Mark]]) -> Markup | None:
+    """The marks of each panel, by its title, in one drawing, shares as points; null where nothing is known.
 
     Each panel has a scale of its own: the wide intervals of one would leave the others no room. None goes beyond 100
     points: an interval from two runs may be wider than any possible effect.
     """
-    known = [panel for panel in panels if any(mark.value is not None for mark in panel.marks)]
+    known = [(title, marks) for title, marks in panels.items() if any(mark.value is not None for mark in marks)]
     if not known:
         return None
 
@@ -234,7 +215,7 @@ def forest_plot(label: str, panels: Sequence[Panel]) -> Markup | None:
         rest = (layout.width - _FIRST - 100 - 18 * (len(known) - 1)) // max(1, len(known) - 1)
         widths = [layout.width - 85] * len(known) if layout.narrow else [_FIRST if len(known) > 1 else 560, *[rest] * 9]
         drawn = [
-            _panel(panel, width, labelled=layout.narrow or index == 0, last=layout.width)
+            _panel(*panel, width, labelled=layout.narrow or index == 0, last=layout.width)
             for index, (panel, width) in enumerate(zip(known, widths, strict=False))
         ]
         return {"vconcat" if layout.narrow else "hconcat": drawn}
@@ -242,14 +223,14 @@ def forest_plot(label: str, panels: Sequence[Panel]) -> Markup | None:
     return draw(label, spec)
 
 
-def _reach(panel: Panel) -> float:
+def _reach(marks: Sequence[Mark]) -> float:
     """How many points a panel's scale goes to both sides of zero."""
-    ends = [abs(end) for mark in panel.marks for end in (mark.value, mark.low, mark.high) if end is not None]
+    ends = [abs(end) for mark in marks for end in (mark.value, mark.low, mark.high) if end is not None]
     return max(0.01, min(max(ends), 1.0) * 1.06) * _POINTS
 
 
-def _panel(panel: Panel, width: int, *, labelled: bool, last: int) -> Spec:
-    reach = _reach(panel)
+def _panel(title: str, marks: Sequence[Mark], width: int, *, labelled: bool, last: int) -> Spec:
+    reach = _reach(marks)
     rows = [
         {
             "label": mark.label,
@@ -258,15 +239,15 @@ def _panel(panel: Panel, width: int, *, labelled: bool, last: int) -> Spec:
             "high": None if mark.high is None else max(-reach, min(reach, mark.high * _POINTS)),
             "conclusive": mark.conclusive,
             "text": typeset(mark.text),
-            "words": f"{mark.label}, {panel.title}: {typeset(mark.text)}",
+            "words": f"{mark.label}, {title}: {typeset(mark.text)}",
         }
-        for mark in panel.marks
+        for mark in marks
     ]
     plot_width = width - (_LABELS if labelled else 0)
     scale = {"domain": [-reach, reach], "nice": False, "range": [0, plot_width]}
     x = amount("value", scale)
     y_axis = {"title": None, "labelColor": INK, "labelLimit": last} if labelled else None
-    y = {"field": "label", "type": "nominal", "sort": [mark.label for mark in panel.marks], "axis": y_axis}
+    y = {"field": "label", "type": "nominal", "sort": [mark.label for mark in marks], "axis": y_axis}
     axis = {"tickCount": 3, "title": None, "format": "+.0f" if reach >= 3 else "+.1f"}
     layers: list[Spec] = [
         {
@@ -300,7 +281,7 @@ def _panel(panel: Panel, width: int, *, labelled: bool, last: int) -> Spec:
             }
         )
     return {
-        "title": panel.title,
+        "title": title,
         "width": width,
         "height": {"step": _ROW},
         "data": {"values": rows},

@@ -105,7 +105,6 @@ def _written_columns(table: Table) -> list[int]:
 
 
 def asset(name: str) -> str:
-    """The text of a file that is shipped with the report."""
     return (files(__package__) / "assets" / name).read_text(encoding="utf-8")
 
 

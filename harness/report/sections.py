@@ -109,7 +109,6 @@ def _questions(analysis: Analysis) -> Prose:
 
 
 def as_markdown(analysis: Analysis) -> str:
-    """The report as Markdown."""
     parts = ["# tritonrl ablation"]
     for section in sections(analysis):
         parts.append(f"## {section.title}")
@@ -128,7 +127,6 @@ def markdown_table(table: Table) -> str:
 
 
 def as_json(analysis: Analysis) -> str:
-    """The analysis as one JSON object."""
     return json.dumps(to_plain(analysis), indent=2, allow_nan=False)
 
 

@@ -25,7 +25,6 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """The number as it is shown."""
         return written(self.value, self.form)
 
 
@@ -43,7 +42,6 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """The entry as plain text."""
         shown = "".join(part if isinstance(part, str) else part.text for part in self.parts)
         return f"{shown} {self.mark}" if self.mark else shown
 
@@ -62,11 +60,9 @@ class Sheet:
         return found
 
     def figure(self, path: str, form: Form = Form.COUNT) -> Figure:
-        """The number at that path."""
         return Figure(at=path, form=form, value=self.look_up(path))
 
     def number(self, path: str, form: Form = Form.COUNT) -> Cell:
-        """An entry with the number at that path."""
         return Cell(parts=(self.figure(path, form),))
 
     def estimate(self, path: str, form: Form = Form.PERCENT, middle: str = "value") -> Cell:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import as_completed
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from ...core.task import Task
 from ...core.verdict import Verdict
 from ..errors import TaskError, TritonrlError, UsageError
 from ..http_client import PatientClient, describe
+from ..side_by_side import cancelling_pool
 from . import TOKEN_VARIABLE
 from .messages import verdict_from_plain
 
@@ -56,7 +56,6 @@ class RemoteVerifier:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     @property
@@ -117,7 +116,7 @@ class RemoteVerifier:
             for chosen, indices in by_server.items()
             for start in range(0, len(indices), _ITEMS_A_REQUEST)
         ]
-        with _workers(min(len(parts), _REQUESTS_AT_ONCE * len(self.urls))) as pool:
+        with cancelling_pool(min(len(parts), _REQUESTS_AT_ONCE * len(self.urls)), "ask") as pool:
             running = {
                 pool.submit(self._request, chosen, [items[index] for index in indices], spec): indices
                 for chosen, indices in parts
@@ -160,13 +159,3 @@ class RemoteVerifier:
 def _has_tried(response: httpx2.Response) -> bool:
     """Return whether a server gave up after attempts of its own."""
     return response.status_code == 500
-
-
-@contextmanager
-def _workers(num: int) -> Iterator[ThreadPoolExecutor]:
-    pool = ThreadPoolExecutor(max(1, num), "ask")
-    try:
-        yield pool
-    finally:
-        # after an error, what has not been sent is dropped
-        pool.shutdown(wait=True, cancel_futures=True)

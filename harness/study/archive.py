@@ -181,7 +181,6 @@ def _move(path: Path, target: Path) -> bool:
 
 
 def describe(carried: Archived) -> str:
-    """A pack in one line."""
     size = f"{carried.num_bytes / 1e6:.1f} MB in {carried.num_parts} part{'s' * (carried.num_parts != 1)}"
     starts = f"{carried.num_starts} supervised start{'s' * (carried.num_starts != 1)}"
     return f"{carried.num_cells} ended cell{'s' * (carried.num_cells != 1)}, {starts}; {size}"

@@ -28,7 +28,7 @@ from ...core.text.extraction import extract
 from ...core.verdict import Verdict
 from ..work import work_key, write_atomically
 from .contamination import open_admission
-from .pipeline import CellContext, Model, adapter_folder, sample, training_of, verify
+from .pipeline import CellContext, Model, adapter_folder, draw_answers, training_of, verify
 from .round import run_round
 from .rows import (
     SFT,
@@ -130,10 +130,10 @@ def _evaluate(
     spread = [(slot, task, number) for slot, task in enumerate(tasks) for number in range(num_samples)]
     root = root_seed(context.config, journal.seed)
     seeds = [derive(root, "evaluation sample", slot, number) for slot, _, number in spread]
-    sampling = Sampling(
-        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
-    )
-    answers = sample(context, journal, model, [task for _, task, _ in spread], seeds, sampling, "evaluation")
+    sampling = Sampling.of(context.config, config)
+    drawn = draw_answers(context, model, [task for _, task, _ in spread], seeds, sampling, "evaluation")
+    journal.seconds.sample += drawn.seconds
+    answers: list[tuple[str, bool | None]] = drawn.value
     pairs = [(task, extract(text) or "") for (_, task, _), (text, _) in zip(spread, answers, strict=True)]
     # between rounds only rates are looked at, and timing would take as long as all else
     spec = AUDIT if round_index is None else AUDIT_UNTIMED

@@ -165,6 +165,19 @@ def order_cells(cells: Sequence[CellSpec], seeds: Sequence[int]) -> list[tuple[s
     return [(SFT, seed) for seed in seeds] + [(str(cell), seed) for seed in seeds for cell in cells]
 
 
+def find_left(
+    results: Results, order: Sequence[tuple[str, int]], progress: Progress, retry_failed: bool = True
+) -> list[tuple[str, int]]:
+    """Return the cells that are not complete, and show where each stands; failures to be retried are forgotten."""
+    # here and not with the work: a run may have been killed while it merged the tables of finished cells
+    results.sweep()
+    if retry_failed:
+        results.forget_failures(order)
+    left = [place for place in order if results.cell_status(*place) != "complete"]
+    progress.grid([(*place, CellState.WAITING if place in left else CellState.CACHED) for place in order])
+    return left
+
+
 def run_grid(
     results: Results,
     config: Config,
@@ -196,13 +209,8 @@ def run_places(
     another experiment. `open_context` loads the model and starts the sandboxes; called only if there is work to do.
     """
     results.require_same(static_identity(config))
-    # here and not with the work: a run may have been killed while it merged the tables of finished cells
-    results.sweep()
-    if retry_failed:
-        results.forget_failures(order)
-    done = {place for place in order if results.cell_status(*place) == "complete"}
-    progress.grid([(*place, CellState.CACHED if place in done else CellState.WAITING) for place in order])
-    waiting = [place for place in order if results.cell_status(*place) is None]
+    left = find_left(results, order, progress, retry_failed)
+    waiting = [place for place in left if results.cell_status(*place) is None]
     if waiting:
         context = open_context()
         run = RunIdentity(
@@ -217,7 +225,7 @@ def run_places(
             require_pairs(config, context.learner.fits, admission, context.jobs)
         results.claim(run)
         _run_waiting(results, run, context, waiting)
-    return count_outcome(results, order, len(done))
+    return count_outcome(results, order, len(order) - len(left))
 
 
 def count_outcome(results: Results, order: Sequence[tuple[str, int]], num_cached: int) -> GridOutcome:

@@ -21,7 +21,7 @@ from ...core.task import Task
 from ...core.text.prompts import user_message
 from ...core.verdict import Verdict
 from ..display import Progress
-from ..errors import DriftError
+from ..errors import DriftError, UsageError
 from ..work import Work, WorkStore, work_key
 from .rows import Journal
 from .store import Results
@@ -162,7 +162,9 @@ def draw_answers(
 def draw_tokens(
     context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
 ) -> Work:
-    """`draw_answers` with the tokens that were drawn: plain `Completion`s."""
+    """`draw_answers` with the tokens that were drawn: plain `Completion`s; raises UsageError where vLLM draws them."""
+    if context.config.policy.engine != "own":
+        raise UsageError("rl.algorithm: a policy gradient learns from policy.engine = own alone")
     prompts = [user_message(task) for task in tasks]
     key = work_key(
         "draws",
@@ -175,25 +177,10 @@ def draw_tokens(
 
     def make(_: Path) -> list[dict[str, Any]]:
         context.progress.phase(f"{phase}: sampling", len(prompts))
-        drawn = context.learner.draw(model.folder, prompts, seeds, sampling, context.progress.advance)
+        drawn = context.learner.sample(model.folder, prompts, seeds, sampling, context.progress.advance)
         return [to_plain(completion) for completion in drawn]
 
     return context.work.once("draws", key, make)
-
-
-def sample(
-    context: CellContext,
-    journal: Journal,
-    model: Model,
-    tasks: Sequence[Task],
-    seeds: Sequence[int],
-    sampling: Sampling,
-    phase: str,
-) -> list[tuple[str, bool | None]]:
-    work = draw_answers(context, model, tasks, seeds, sampling, phase)
-    journal.seconds.sample += work.seconds
-    answers: list[tuple[str, bool | None]] = work.value
-    return answers
 
 
 def verify(

@@ -93,7 +93,6 @@ class Totals:
 
 
 def add_up(invocations: Sequence[Invocation]) -> Totals:
-    """The sums over invocations."""
     return Totals(
         invocations=len(invocations),
         wall_hours=sum(invocation.seconds for invocation in invocations) / 3600.0,
@@ -164,7 +163,6 @@ def read_invocations(results: Results) -> tuple[Invocation, ...]:
 
 
 def write_provenance(results: Results) -> None:
-    """Write `provenance.json`."""
     write_atomically(results.root / "provenance.json", provenance_text(results).encode())
 
 

@@ -49,9 +49,7 @@ def draw_round(
     tasks = round_tasks(root, round_index, levels, context.config.suite, admits, families)
     goal = goal_of(context.config.reward, round_index)
     prefix = round_name(context.config, round_index)
-    sampling = Sampling(
-        temperature=config.temperature, top_p=config.top_p, max_new_tokens=context.config.policy.max_new_tokens
-    )
+    sampling = Sampling.of(context.config, config)
     size = config.samples_per_task
     seeds = [derive(root, "sample", round_index, slot, number) for slot in range(len(tasks)) for number in range(size)]
     spread = [task for task in tasks for _ in range(size)]
@@ -83,7 +81,6 @@ def draw_round(
 
 
 def round_name(config: Config, round_index: int) -> str:
-    """Return how a round is called in progress."""
     return f"round {round_index + 1}/{config.rl.rounds}"
 
 

@@ -108,7 +108,6 @@ def _audit_columns(audit: Verdict | None) -> dict[str, Any]:
 
 
 def stage_rows(attempt: Attempt, verifier: str, verdict: Verdict) -> list[Row]:
-    """One row for each stage that a verifier attempted."""
     return [
         {
             **_place(attempt),
@@ -155,21 +154,19 @@ def training_rows(cell: str, seed: int, phase: str, round_index: int | None, los
     ]
 
 
-def evaluation_row(
-    attempt: Attempt, verdict: Verdict | None, message: str | None = None, accepted: bool | None = None
-) -> Row:
-    """A held-out sample with the audit's verdict; nulls and the message where the audit was not asked, or had none.
+def evaluation_row(attempt: Attempt, verdict: Verdict | str | None, accepted: bool | None = None) -> Row:
+    """A held-out sample with the audit's verdict; nulls where the audit was not asked, or had none but this message.
 
     Where the text of an answer is refused that was cut, that is its outcome: what it lacks may have been to come.
     `accepted`: whether the verifier that the model was trained by would have accepted it.
     """
-    if verdict is not None:
+    if isinstance(verdict, Verdict):
         told = {"finished": attempt.finished, "accepted": accepted, "verify_s": verdict.seconds}
         row = {**_place(attempt), **_judgement(verdict), **told}
         return row | ({"outcome": Outcome.CUT.code} if attempt.finished is False and not verdict.valid else {})
     sha256 = Candidate(task_id=attempt.task.task_id, source=attempt.source).sha256
     nulls = dict.fromkeys(TABLES["evaluation"].columns)
-    return {**nulls, **_place(attempt), "candidate": sha256, "message": message, "finished": attempt.finished}
+    return {**nulls, **_place(attempt), "candidate": sha256, "message": verdict, "finished": attempt.finished}
 
 
 def round_row(

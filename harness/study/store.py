@@ -83,7 +83,6 @@ class RunIdentity:
         return {}
 
     def cell_fingerprint(self, cell: str, seed: int) -> str:
-        """The identity of one cell of the run."""
         return fingerprint({"run": self.plain(), "cell": cell, "seed": seed})
 
 
@@ -131,29 +130,23 @@ class Results:
             raise UsageError(f"{self.root}: an exam's folder (read it with `tritonrl eval --read {self.root}`)")
         return recorded
 
-    def drift(self, wanted: Mapping[str, Any], told: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """The fields of `wanted` (all of a run's identity, or a part) that differ from what made this folder.
+    def require_same(self, wanted: Mapping[str, Any], told: Mapping[str, str] | None = None) -> None:
+        """Raise DriftError, with the fields that differ, where this folder was made by another run, or is an exam's.
 
-        `told` has a line in words for fields that are fingerprints.
+        `wanted` is all of a run's identity, or a part; `told` has a line in words for fields that are fingerprints.
         """
         recorded = self.recorded()
         if recorded is None:
-            return ()
+            return
+        if ("exam" in recorded) != ("exam" in wanted):
+            theirs = "an exam's" if "exam" in recorded else "an ablation's"
+            raise DriftError(f"{self.root}: {theirs} folder; use another --out")
         then, now = _data_names(recorded.get("config", {})), _data_names(wanted.get("config", {}))
         same = {name for name in then if then[name] and then[name] == now[name]}
         said = {name: f"{name}: {now[name]} has changed since" for name in same} | dict(told or {})
-        lines = differences({key: recorded.get(key) for key in wanted}, dict(wanted))
-        return tuple(said.get(line.partition(":")[0], line) for line in lines)
-
-    def require_same(self, wanted: Mapping[str, Any], told: Mapping[str, str] | None = None) -> None:
-        """Raise DriftError, with the fields that differ, where this folder was made by another run, or is an exam's."""
-        recorded = self.recorded()
-        if recorded is not None and ("exam" in recorded) != ("exam" in wanted):
-            theirs = "an exam's" if "exam" in recorded else "an ablation's"
-            raise DriftError(f"{self.root}: {theirs} folder; use another --out")
-        changed = self.drift(wanted, told)
+        changed = differences({key: recorded.get(key) for key in wanted}, dict(wanted))
         if changed:
-            listed = "\n".join(f"  {line}" for line in changed)
+            listed = "\n".join(f"  {said.get(line.partition(':')[0], line)}" for line in changed)
             raise DriftError(f"{self.root} was made by another run; use another --out, or restore:\n{listed}")
 
     def claim(self, run: RunIdentity) -> None:
@@ -180,7 +173,6 @@ class Results:
                         shutil.rmtree(self.cell_folder(cell, seed), ignore_errors=True)
 
     def cell_folder(self, cell: str, seed: int) -> Path:
-        """Where one cell's tables are."""
         return self.root / "cells" / cell / f"seed{seed}"
 
     def cell_status(self, cell: str, seed: int) -> str | None:
@@ -193,7 +185,6 @@ class Results:
         return status
 
     def write_cell(self, run: RunIdentity, cell: str, seed: int, result: CellResult) -> None:
-        """Store a finished cell's tables."""
         self._write(run, cell, seed, result, None)
 
     def write_failure(self, run: RunIdentity, cell: str, seed: int, message: str) -> None:

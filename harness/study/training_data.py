@@ -38,7 +38,6 @@ class TrainingData:
     """What equals a task of the suite `against`: by family and the suite's task, how often."""
 
     def plain(self) -> dict[str, Any]:
-        """The story without the pairs."""
         return {
             "source": self.source,
             "num_pairs": len(self.pairs),
@@ -114,7 +113,6 @@ def draw_training_data(
 
 
 def describe(plain: dict[str, Any]) -> str:
-    """The story in one line."""
     rows = "" if plain["num_rows"] is None else f" of {plain['num_rows']}"
     text = f"{plain['num_pairs']} pairs of {plain['source']}; {plain['num_seen']}{rows} looked at"
     left_out = [f"{number} for {reason}" for reason, number in plain["left_out"].items()]

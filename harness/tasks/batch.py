@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...core.config import Config
 from ...core.config_fields import show_value
 from ...core.outcome import printable
-from ...core.recipe.extensions import RewardSpec, VerifierSpec
+from ...core.recipe.extensions import VerifierSpec
 from ...core.recipe.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
@@ -51,7 +51,7 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
         "speedup": verdict.speedup,
         "torch_operators": verdict.torch_operators,
         "declared": verdict.declared,
-        "reward": combine(verdict, RewardSpec(partial_credit=spec.stop_early), config.reward).total,
+        "reward": combine(verdict, spec.stop_early, config.reward).total,
     }
     if config.verifier.timing == "simulated":
         plain["estimated_speedup"] = verdict.estimated_speedup
@@ -75,12 +75,11 @@ def in_order(show: Callable[[int, T], None]) -> Callable[[int, T], None]:
     return receive
 
 
-def read_batch(path: Path, on_bad_line: Callable[[str], None] | None = None) -> list[tuple[int, Task, str]]:
+def read_batch(path: Path, on_bad_line: Callable[[str], None]) -> list[tuple[int, Task, str]]:
     """Read the (line number, task, source) of each line of a JSONL file.
 
     A candidate is source text, or the path of a file in the batch's folder. `on_bad_line` is told of each line that
-    cannot be verified, and the line is left out; without it such a line ends the reading. Raises UsageError for that,
-    and for a file that holds no candidate at all.
+    cannot be verified, and the line is left out. Raises UsageError for a file that holds no candidate at all.
     """
     from .suites import find_task  # here, since it imports torch, which a server's client need not
 
@@ -96,15 +95,15 @@ def read_batch(path: Path, on_bad_line: Callable[[str], None] | None = None) -> 
         if isinstance(task, Task):
             found.append((number, task, candidate))
         else:
-            _report(f"{path}:{number}: {task}", on_bad_line)
+            on_bad_line(printable(f"{path}:{number}: {task}"))
     return found
 
 
-def read_entries(path: Path, on_bad_line: Callable[[str], None] | None = None) -> Iterator[tuple[int, str, str]]:
+def read_entries(path: Path, on_bad_line: Callable[[str], None]) -> Iterator[tuple[int, str, str]]:
     """Yield number, task and source of each line of a JSONL file; a task is an id, or the path of a file that is there.
 
-    `on_bad_line` is told of each line of another form, and the line is left out; without it such a line ends the
-    reading. Raises UsageError for that, and for a file that holds no candidate at all.
+    `on_bad_line` is told of each line of another form, and the line is left out. Raises UsageError for a file that
+    holds no candidate at all.
     """
     is_empty = True
     for number, line in enumerate(read_lines(path), start=1):
@@ -114,7 +113,7 @@ def read_entries(path: Path, on_bad_line: Callable[[str], None] | None = None) -
         try:
             yield number, *_read_line(path, line)
         except UsageError as error:
-            _report(f"{path}:{number}: {error}", on_bad_line)
+            on_bad_line(printable(f"{path}:{number}: {error}"))
     if is_empty:
         raise UsageError(f"{path}: no candidate there")
 
@@ -136,14 +135,6 @@ def _read_line(path: Path, line: str) -> tuple[str, str]:
     if "\n" not in candidate and candidate.endswith(".py"):
         candidate = read_text(_find_candidate(path, candidate))
     return _find_task(path, name), candidate
-
-
-def _report(problem: str, on_bad_line: Callable[[str], None] | None) -> None:
-    """Tell of a problem, or raise it as a UsageError where nobody listens."""
-    problem = printable(problem)
-    if on_bad_line is None:
-        raise UsageError(problem)
-    on_bad_line(problem)
 
 
 def _find_task(path: Path, name: str) -> str:

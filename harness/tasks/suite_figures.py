@@ -172,7 +172,6 @@ def _lengths(counts: Any) -> Lengths:
 
 
 def render_figures(figures: SuiteFigures) -> list[str]:
-    """The figures as a table."""
     head = f"{'':26} {'tasks':>7} {'pairs':>7} {'median':>7} {'90%':>6} {'99%':>6} {'most':>6}"
     lines = [f"{figures.suite}: {figures.num_tasks} tasks, {figures.num_pairs} distinct pairs"]
     lines[0] += f", {figures.num_skipped} skipped" if figures.num_skipped else ""

@@ -26,7 +26,7 @@ from tritonrl.core.recipe.learner import (
 from tritonrl.core.task import Task
 from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.core.verdict import StageResult, Verdict
-from tritonrl.harness.display import Progress, Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import TaskError
 from tritonrl.harness.study.pipeline import CellContext
 from tritonrl.harness.study.store import Results
@@ -102,11 +102,6 @@ class TeacherLearner:
             )
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
-
-    def draw(
-        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
-    ) -> list[Completion]:
-        return self.sample(adapter, prompts, seeds, sampling, on_done)
 
     def reinforce(
         self,
@@ -204,7 +199,7 @@ def stub_context(
         learner=learner or TeacherLearner(answers=solutions(config, range(2))),
         judge=TextJudge(),
         work=results.work,
-        progress=progress or Silent(),
+        progress=progress or Progress(),
     )
 
 

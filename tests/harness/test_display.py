@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 from tritonrl.cli import app
-from tritonrl.harness.display import CellState, Plain, Rich, Silent
+from tritonrl.harness.display import CellState, Plain, Progress, Rich
 from tritonrl.harness.errors import DivergedError
 from tritonrl.harness.plain_text import render_losses
 from tritonrl.harness.study.grid import run_grid
@@ -112,7 +112,7 @@ def test_sft_says_how_it_went(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, d
     def run(config: Any, out: Path, *_: Any, **__: Any) -> Any:
         tiny, results = tiny_config(), Results(root=out)
         line = stub_context(results, tiny, Diverging(answers={}) if diverges else None)
-        return run_grid(results, tiny, (), range(1), lambda: line, Silent())
+        return run_grid(results, tiny, (), range(1), lambda: line, Progress())
 
     monkeypatch.setattr(ablation, "run_ablation", run)
     done = CliRunner().invoke(app, ["sft", "--out", str(tmp_path)], prog_name="tritonrl")

@@ -8,9 +8,9 @@ import pytest
 from tritonrl.cli import app
 from tritonrl.core.config import merge
 from tritonrl.harness import gpu_check
-from tritonrl.harness.doctor import Finding, Health, examine, is_able
+from tritonrl.harness.doctor import examine, is_able
 from tritonrl.harness.errors import SandboxError
-from tritonrl.harness.gpu_check import check_gpus
+from tritonrl.harness.gpu_check import Finding, Health, check_gpus
 from tritonrl.harness.policy.model import gguf
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from typer.testing import CliRunner
@@ -139,7 +139,7 @@ def test_doctor_tries_each_gpu_of_the_target() -> None:
 
     checks = check_gpus(merge({}))
     assert bool(checks) == torch.cuda.is_available()
-    assert [check.is_fine for check in checks if "self-test" in check.subject] == [True] * torch.cuda.device_count()
+    assert [check.health for check in checks if "self-test" in check.subject] == [Health.OK] * torch.cuda.device_count()
 
 
 def test_doctor_does_not_run_plans_on_another_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,5 +155,5 @@ def test_doctor_does_not_run_plans_on_another_architecture(monkeypatch: pytest.M
     monkeypatch.setattr(gpu_check, "_describe_driver", lambda: "made up")
     driver, other = check_gpus(merge({}))
     assert driver.detail == "made up"
-    assert other.is_fine is None
+    assert other.health is Health.LIMITED
     assert other.detail.startswith("sm_75")

@@ -11,17 +11,19 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
-from attrs import define, evolve, frozen
+from attrs import evolve, frozen
 
 from ....core.config import Backend, Config
 from ....core.recipe.extensions import AUDIT
 from ....core.statistics.intervals import Interval, wilson_interval
 from ....core.verdict import Verdict
 from ...verification.verifier import open_verifier
-from ..verifier.mix import EVERY, Kind, Labelled
+from ..verifier.mix import Kind, Labelled
 from ..verifier.verify import make_mix
+from ..watching import RunningCount
 
 BACKENDS: tuple[Backend, ...] = ("interpret", "cuda")
 LEAST_AGREEMENT = 0.995
@@ -54,17 +56,8 @@ class BackendFigures:
     seconds: dict[str, float]
 
 
-def measure_agreement(
-    config: Config,
-    num_candidates: int,
-    seed: int,
-    jobs: int,
-    say: Callable[[str], None] | None = None,
-) -> BackendFigures:
-    """Verify `num_candidates` candidates by both backends; raises UsageError where there is no GPU.
-
-    `say` is told now and then how far it is, in words.
-    """
+def measure_agreement(config: Config, num_candidates: int, seed: int, jobs: int) -> BackendFigures:
+    """Verify `num_candidates` candidates by both backends; raises UsageError where there is no GPU."""
     seconds: dict[str, float] = {}
     verdicts: dict[str, list[Verdict]] = {}
     mix: list[Labelled] = []
@@ -79,34 +72,15 @@ def measure_agreement(
                 mix = mix[:num_candidates]
             began = time.perf_counter()
             pairs = [(c.task, c.source) for c in mix]
-            count = VerdictCount(backend=backend, num_all=len(pairs), others=verdicts.get("cuda", []), say=say)
-            verdicts[backend] = verifier.verify_many(pairs, AUDIT, jobs, count.note)
+            count = RunningCount(len(pairs), "as the GPU says" if verdicts else "accepted by the GPU")
+            note = partial(_note, count, verdicts.get("cuda"))
+            verdicts[backend] = verifier.verify_many(pairs, AUDIT, jobs, note)
             seconds[backend] = time.perf_counter() - began
     return compare_verdicts(mix, verdicts["interpret"], verdicts["cuda"], seed, seconds)
 
 
-@define
-class VerdictCount:
-    """Of one backend's verdicts; `others` are the first backend's, once there are any."""
-
-    backend: Backend
-    num_all: int
-    others: Sequence[Verdict]
-    say: Callable[[str], None] | None
-    num_done: int = 0
-    num_accepted: int = 0
-    num_agreeing: int = 0
-
-    def note(self, index: int, verdict: Verdict) -> None:
-        """Count one, and say so for one in 25."""
-        self.num_done += 1
-        self.num_accepted += verdict.correct
-        self.num_agreeing += bool(self.others) and verdict.correct == self.others[index].correct
-        if self.say is not None and (self.num_done % EVERY == 0 or self.num_done == self.num_all):
-            agreeing = f", {self.num_agreeing} agree" if self.others else ""
-            self.say(
-                f"{self.backend}: {self.num_done} of {self.num_all} verdicts, {self.num_accepted} accepted{agreeing}"
-            )
+def _note(count: RunningCount, others: Sequence[Verdict] | None, index: int, verdict: Verdict) -> None:
+    count.note(verdict.correct == (others is None or others[index].correct))
 
 
 def _reaches_a_kernel(candidate: Labelled) -> bool:
@@ -153,20 +127,3 @@ def compare_verdicts(
 
 def _describe(verdict: Verdict) -> str:
     return f"{verdict.where}: {verdict.objection}".rstrip(": ")
-
-
-def render(figures: BackendFigures) -> list[str]:
-    """The figures as lines for a person."""
-    accepted = ", ".join(f"{name} {number}" for name, number in figures.num_accepted.items())
-    took = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in figures.seconds.items())
-    share = figures.agreement
-    interval = f" ({share.estimate:.1%}, 95% interval {share.low:.1%} to {share.high:.1%})" if share else ""
-    lines = [
-        f"{figures.num_agreeing} of {figures.num_candidates} verdicts agree{interval}",
-        f"accepted: {accepted}; the same outcome at the same stage: {figures.same_outcome}; {took}",
-    ]
-    lines += [
-        f"  {d.task_id} {d.candidate} ({d.spoil}): interpreter {d.interpret}; GPU {d.cuda}"
-        for d in figures.disagreements
-    ]
-    return lines + [f"  refused for different reasons: {pair}: {number}" for pair, number in figures.outcome_pairs]

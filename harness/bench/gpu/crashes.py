@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from statistics import median
 
 from attrs import evolve, frozen
 
@@ -19,7 +17,7 @@ from ....core.config import Config
 from ....core.recipe.extensions import VerifierSpec
 from ...gpu_check import DOUBLE_SOLUTION, double_task
 from ...verification.verifier import open_verifier
-from ..verifier.mix import say_tenths
+from ..watching import RunningCount
 
 _PLAIN = VerifierSpec(stop_early=True)
 _WALL_S = 5
@@ -97,7 +95,8 @@ def measure_crashes(config: Config, num_crashes: int, jobs: int) -> CrashFigures
     began = time.perf_counter()
     with open_verifier(chosen) as verifier:
         pairs = [(task, source) for _, source in drawn]
-        verdicts = verifier.verify_many(pairs, _PLAIN, jobs, say_tenths(len(pairs)))
+        count = RunningCount(len(pairs), "accepted")
+        verdicts = verifier.verify_many(pairs, _PLAIN, jobs, lambda _, verdict: count.note(verdict.correct))
         cuda = verifier.context.cuda
         restarts_s = [seconds for executor in cuda.executors for seconds in executor.restarts_s] if cuda else []
     found = list(zip(drawn, verdicts, strict=True))
@@ -111,20 +110,3 @@ def measure_crashes(config: Config, num_crashes: int, jobs: int) -> CrashFigures
         restarts_s=tuple(restarts_s),
         seconds=time.perf_counter() - began,
     )
-
-
-def _describe(waits: Sequence[float]) -> str:
-    if not waits:
-        return "none"
-    return f"{len(waits)}, {median(waits):.2f} s in the median, at most {max(waits):.2f} s"
-
-
-def render(figures: CrashFigures) -> list[str]:
-    """The figures as lines for a person."""
-    return [
-        f"{figures.num_crashes} crashing candidates and {figures.num_neighbours} right ones in {figures.seconds:.0f} s",
-        f"crashing ones accepted: {len(figures.accepted_crashes)}; right ones refused: "
-        f"{len(figures.refused_neighbours)}",
-        f"successors of executors: {_describe(figures.restarts_s)}",
-        *(f"  {name}: {number}" for name, number in figures.outcomes),
-    ]

@@ -21,11 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 from attrs import evolve, frozen
+from scipy.stats import kendalltau
 
 from ....core.candidate import Failure, Variant
 from ....core.config import Config
 from ....core.plan import LaunchPlan
-from ....core.statistics.intervals import coefficient_of_variation, kendall_tau, share_within, trimmed_mean
+from ....core.statistics.intervals import trimmed_mean
 from ....core.task import Example, Profile
 from ....core.text.named_sizes import read_constants
 from ....stages.variants import describe
@@ -37,7 +38,6 @@ from ...tasks.suites import corpus_examples
 from ...verification.recordings import record_request
 from ...verification.storages import fill_storages
 from ...verification.verifier import Verifier, open_verifier
-from .same_work import SameWork, compare
 
 PROTOCOLS = ("calibrated", "single", "events", "do_bench")
 _GROWTHS = (1, 4, 1, 16, 2, 64)
@@ -64,8 +64,8 @@ class KernelFigures:
         return statistics.median(self.us["calibrated"])
 
     def cv(self, protocol: str) -> float:
-        """The coefficient of variation between measurements."""
-        return coefficient_of_variation(self.us[protocol]) or 0.0
+        us = self.us[protocol]
+        return statistics.stdev(us) / statistics.fmean(us) if len(us) > 1 else 0.0
 
 
 @frozen(kw_only=True)
@@ -103,8 +103,6 @@ class TimingFigures:
     tau: dict[str, float]
     targets: tuple[Target, ...]
     kernels: tuple[KernelFigures, ...]
-    same_work: tuple[SameWork, ...]
-    """The same launches as candidate and as its reference."""
     unusable: tuple[str, ...]
     """Kernels that could not be measured."""
 
@@ -125,7 +123,7 @@ def measure_timing(
     num_repeats: int,
     seed: int,
     jobs: int,
-    on_visit: Callable[[str], None] = lambda _: None,
+    on_visit: Callable[[str], None],
 ) -> TimingFigures:
     """Measure `num_kernels` kernels, `num_repeats` times at each of `num_visits` visits.
 
@@ -157,10 +155,9 @@ def measure_timing(
             so_far = summarise(cuda.device_name, seed, num_repeats, kernels, unusable).targets
             figures = ", ".join(f"{target.name} {target.found:.4g}" for target in so_far)
             on_visit(f"visit {visit + 1} of {num_visits}, {time.monotonic() - began:.0f} s: {figures}")
-        same_work = compare(cuda, protocol, num_repeats, config.timing.trim)
         device = cuda.device_name
     kernels = [condense(subjects[number].name, taken, config.timing.trim) for number, taken in found.items()]
-    return summarise(device, seed, num_repeats, kernels, unusable, same_work)
+    return summarise(device, seed, num_repeats, kernels, unusable)
 
 
 def draw(num_kernels: int, seed: int) -> list[Example]:
@@ -205,7 +202,6 @@ def prepare(verifier: Verifier, example: Example) -> Prepared | str:
 
 
 def condense(name: str, taken: Sequence[Trials], trim: float) -> KernelFigures:
-    """What measurements of one kernel say."""
     us = {protocol: tuple(_estimate(protocol, trials[protocol], trim) for trials in taken) for protocol in PROTOCOLS}
     controls = [trimmed_mean(trials["control"], trim) for trials in taken]
     self_speedups = {
@@ -226,9 +222,7 @@ def summarise(
     num_repeats: int,
     kernels: Sequence[KernelFigures],
     unusable: Sequence[str],
-    same_work: Sequence[SameWork] = (),
 ) -> TimingFigures:
-    """Figures over all kernels."""
     ordered = sorted(kernels, key=lambda kernel: kernel.typical_us)
     bands = []
     low = 0.0
@@ -246,7 +240,6 @@ def summarise(
         tau=tau,
         targets=tuple(find_targets(ordered, tau["calibrated"])),
         kernels=tuple(ordered),
-        same_work=tuple(same_work),
         unusable=tuple(unusable),
     )
 
@@ -264,7 +257,8 @@ def _summarise_band(high: float, kernels: Sequence[KernelFigures]) -> BandFigure
 
 
 def _within(kernels: Iterable[KernelFigures], protocol: str) -> float:
-    return share_within([ratio for kernel in kernels for ratio in kernel.self_speedups[protocol]], 1.0, 0.01) or 0.0
+    ratios = [ratio for kernel in kernels for ratio in kernel.self_speedups[protocol]]
+    return sum(abs(ratio - 1.0) <= 0.01 for ratio in ratios) / max(1, len(ratios))
 
 
 def _over_do_bench(kernel: KernelFigures) -> float:
@@ -273,10 +267,13 @@ def _over_do_bench(kernel: KernelFigures) -> float:
 
 def least_tau(measured: Sequence[Sequence[float]], num_repeats: int) -> float:
     """The least agreement between the rankings of two successive visits, by the first measurement of each."""
-    num_visits = min((len(one) for one in measured), default=0) // num_repeats
+    if len(measured) < 2:
+        return 0.0
+    num_visits = min(map(len, measured)) // num_repeats
     rankings = [[one[visit * num_repeats] for one in measured] for visit in range(num_visits)]
-    taus = [kendall_tau(first, second) for first, second in pairwise(rankings)]
-    return min((tau for tau in taus if tau is not None), default=0.0)
+    taus = [float(kendalltau(first, second).statistic) for first, second in pairwise(rankings)]
+    # scipy says NaN where all are equal
+    return min((tau for tau in taus if not math.isnan(tau)), default=0.0)
 
 
 def find_targets(kernels: Sequence[KernelFigures], tau: float) -> list[Target]:
@@ -308,7 +305,6 @@ def _at_least(name: str, bound: float, found: float) -> Target:
 
 
 def render(figures: TimingFigures) -> list[str]:
-    """The figures as lines for a person."""
     lines = [f"{len(figures.kernels)} kernels on {figures.device}, {figures.num_measurements} measurements each"]
     lines.append(f"{'':34}" + "".join(f"{name:>12}" for name in PROTOCOLS))
 
@@ -329,8 +325,6 @@ def render(figures: TimingFigures) -> list[str]:
     for kernel in figures.kernels:
         medians = "".join(f"{statistics.median(kernel.us[name]):12.2f}" for name in PROTOCOLS)
         lines.append(f"  {kernel.task[:60]:60}{medians}")
-    for one in figures.same_work:
-        lines.append(f"{one.work}, {one.us:.2f} us, as candidate and as its reference: speedup {one.speedup:.3f}")
     for target in figures.targets:
         word = "met" if target.is_met else "MISSED"
         lines.append(f"{target.name}: {target.found:.4f}, target {target.bound:g}: {word}")

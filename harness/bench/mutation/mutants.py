@@ -10,8 +10,8 @@ nothing is shared but the seed: the rows are the same for any number of workers.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import islice
@@ -83,46 +83,33 @@ class TaskShare:
 
 
 def measure_kill_rates(
-    *,
-    count: int = 2600,
-    seed: int = 0,
-    jobs: int | None = None,
+    config: Config,
+    count: int,
+    seed: int,
+    jobs: int,
+    on_progress: Callable[[int, int], None],
     families: Sequence[str] | None = None,
-    config: Config | None = None,
-    clock: Callable[[], float],
-    on_progress: Callable[[int, int], None] | None = None,
 ) -> MutantsReport:
     """Judge `count` mutants, as many of each family; `on_progress(done, all)` is called after every task."""
-    began = clock()
-    settings = config or Config()
+    began = time.monotonic()
     shares = plan_tasks(count, seed, families)
     total = sum(share.count for share in shares)
     rows: dict[int, tuple[MutantRow, ...] | None] = {}
 
-    def finish(index: int, found: tuple[MutantRow, ...] | None) -> None:
-        rows[index] = found
-        if on_progress is not None:
+    context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+    pool = ProcessPoolExecutor(min(jobs, len(shares)), context, _open_workbench, (config, seed))
+    try:
+        running = {pool.submit(_judge_task, share): index for index, share in enumerate(shares)}
+        for future in as_completed(running):
+            rows[running[future]] = future.result()
             on_progress(sum(shares[done].count for done in rows), total)
-
-    workers = min(jobs or len(os.sched_getaffinity(0)), len(shares))
-    if workers == 1:
-        with MutantBench(settings, seed) as bench:
-            for index, share in enumerate(shares):
-                finish(index, bench.judge_task(share))
-    else:
-        context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
-        pool = ProcessPoolExecutor(workers, context, _open_workbench, (settings, seed))
-        try:
-            running = {pool.submit(_judge_task, share): index for index, share in enumerate(shares)}
-            for future in as_completed(running):
-                finish(running[future], future.result())
-        finally:
-            # after an error or an interrupt, what has not begun is dropped
-            pool.shutdown(wait=True, cancel_futures=True)
+    finally:
+        # after an error or an interrupt, what has not begun is dropped
+        pool.shutdown(wait=True, cancel_futures=True)
     ordered = tuple(row for index in range(len(shares)) for row in rows[index] or ())
     return MutantsReport(
         seed=seed,
-        seconds=clock() - began,
+        seconds=time.monotonic() - began,
         rejected_teachers=tuple(share.task_id for index, share in enumerate(shares) if rows[index] is None),
         rows=ordered,
         score=score_mutants(ordered),
@@ -148,7 +135,7 @@ def plan_tasks(count: int, seed: int, families: Sequence[str] | None = None) -> 
 
 
 class MutantBench:
-    """A sandbox with the verifiers and the oracle that use it; a context manager."""
+    """A sandbox with the verifiers and the oracle that use it."""
 
     def __init__(self, config: Config, seed: int) -> None:
         import torch
@@ -158,12 +145,6 @@ class MutantBench:
         self.sandbox = Sandbox(config.limits, config.verifier.target)
         self.sandbox.start()
         self.oracle = MutationOracle(seed, self.sandbox)
-
-    def __enter__(self) -> MutantBench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sandbox.close()
 
     def judge_task(self, share: TaskShare) -> tuple[MutantRow, ...] | None:
         """Judge one task's mutants; returns None where the audit rejects the teacher, and would reject any mutant."""

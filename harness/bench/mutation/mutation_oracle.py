@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from enum import StrEnum
 
 import numpy as np
 from attrs import evolve, frozen
@@ -40,32 +39,15 @@ _WIDE_ELEMENTS = 24_000
 _MOST_SECONDS = 4.0
 
 
-class Values(StrEnum):
-    """A transform of freshly drawn values."""
-
-    PLAIN = "plain"
-    NEGATIVE = "times -1"
-    DOUBLE = "times 2"
-    LARGE = "times 30"
-    FAINT = "times 0.01"
-    TRACE = "times 0.001"
-    ABOVE = "plus 5"
-    BELOW = "minus 5"
-    DEEP = "minus 200"
-    OUTLIERS = "every seventh times 20"
-    SPARSE = "two of three are 0"
-    ROUNDED = "rounded to three digits in base 2"
-
-
 @frozen(kw_only=True)
 class PointInputs(VariantInputs):
-    """Inputs of one point."""
+    """Inputs of one point; `values` names its transform."""
 
-    values: Values = Values.PLAIN
+    values: str = "plain"
 
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the point's values, from freshly drawn floating-point ones of the same shape."""
-        return _TRANSFORMS[self.values](values)
+        return TRANSFORMS[self.values](values)
 
 
 def _every(values: NDArray[np.float64], step: int, chosen: float, rest: float) -> NDArray[np.float64]:
@@ -80,20 +62,22 @@ def _round(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return rounded
 
 
-_TRANSFORMS: dict[Values, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
-    Values.PLAIN: lambda values: values,
-    Values.NEGATIVE: lambda values: -values,
-    Values.DOUBLE: lambda values: values * 2.0,
-    Values.LARGE: lambda values: values * 30.0,
-    Values.FAINT: lambda values: values * 0.01,
-    Values.TRACE: lambda values: values * 0.001,
-    Values.ABOVE: lambda values: values + 5.0,
-    Values.BELOW: lambda values: values - 5.0,
-    Values.DEEP: lambda values: values - 200.0,
-    Values.OUTLIERS: lambda values: values * _every(values, 7, 20.0, 1.0),
-    Values.SPARSE: lambda values: values * _every(values, 3, 1.0, 0.0),
-    Values.ROUNDED: _round,
+PLAIN, NEGATIVE = "plain", "times -1"
+TRANSFORMS: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
+    PLAIN: lambda values: values,
+    NEGATIVE: lambda values: -values,
+    "times 2": lambda values: values * 2.0,
+    "times 30": lambda values: values * 30.0,
+    "times 0.01": lambda values: values * 0.01,
+    "times 0.001": lambda values: values * 0.001,
+    "plus 5": lambda values: values + 5.0,
+    "minus 5": lambda values: values - 5.0,
+    "minus 200": lambda values: values - 200.0,
+    "every seventh times 20": lambda values: values * _every(values, 7, 20.0, 1.0),
+    "two of three are 0": lambda values: values * _every(values, 3, 1.0, 0.0),
+    "rounded to three digits in base 2": _round,
 }
+"""What is done to freshly drawn values."""
 
 
 @frozen(kw_only=True)
@@ -148,17 +132,17 @@ def _widen(sizes: dict[str, int], rng: random.Random) -> dict[str, int]:
     return wide
 
 
-_FIRST = (("small", Values.PLAIN), ("few", Values.PLAIN), ("larger", Values.PLAIN))
+_FIRST = (("small", PLAIN), ("few", PLAIN), ("larger", PLAIN))
 _SECOND = (
-    *(("small", values) for values in Values if values is not Values.PLAIN),
-    ("one", Values.PLAIN),
-    ("one or two", Values.PLAIN),
-    ("powers", Values.PLAIN),
-    ("after powers", Values.PLAIN),
-    ("before powers", Values.PLAIN),
-    ("larger", Values.NEGATIVE),
-    ("long", Values.PLAIN),
-    ("wide", Values.PLAIN),
+    *(("small", values) for values in TRANSFORMS if values != PLAIN),
+    ("one", PLAIN),
+    ("one or two", PLAIN),
+    ("powers", PLAIN),
+    ("after powers", PLAIN),
+    ("before powers", PLAIN),
+    ("larger", NEGATIVE),
+    ("long", PLAIN),
+    ("wide", PLAIN),
 )
 
 
@@ -188,7 +172,7 @@ class MutationOracle:
             points = [_point(sized[name], name, task.dtypes[0], values) for name, values in chosen]
             if chosen is _SECOND:
                 points += [
-                    _point(sized[name], name, dtype, Values.PLAIN)
+                    _point(sized[name], name, dtype, PLAIN)
                     for dtype in task.dtypes[1:]
                     for name in ("small", "few", "larger", "long")
                 ]
@@ -265,7 +249,7 @@ def _is_sound(pair: tuple[Point, Finding]) -> bool:
     return seen.detail == _RIGHT.detail and seen.seconds <= _MOST_SECONDS
 
 
-def _point(task: Task, name: str, dtype: str, values: Values) -> Point:
+def _point(task: Task, name: str, dtype: str, values: str) -> Point:
     inputs = PointInputs(
         variant=Variant.ORIGINAL, profile=Profile.SMALL, dtype=dtype, stream=f"mutation oracle, {values}", values=values
     )

@@ -15,8 +15,6 @@ from attrs import frozen
 
 
 class MutationClass(StrEnum):
-    """The classes of mistakes."""
-
     ARITHMETIC = "arithmetic"
     COMPARISON = "comparison"
     CONSTANT = "constant"
@@ -78,19 +76,16 @@ class Program:
         return self.offset(node.lineno, node.col_offset), self.offset(node.end_lineno, node.end_col_offset)
 
     def text(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
-        """Return a node's own text."""
         start, stop = self.span(node)
         return self.source[start:stop]
 
     def enclosing(self, node: ast.AST, kind: type[ast.AST]) -> ast.AST | None:
-        """Return the nearest node of that kind around a node."""
         current = self.parents.get(node)
         while current is not None and not isinstance(current, kind):
             current = self.parents.get(current)
         return current
 
     def kernel_of(self, node: ast.AST) -> ast.FunctionDef | None:
-        """Return the kernel that a node belongs to."""
         current: ast.AST | None = node
         while current is not None and current not in self._indices:
             current = self.parents.get(current)
@@ -185,7 +180,6 @@ def called(node: ast.AST) -> str:
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.expr | None:
-    """Return the value of a keyword argument."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 

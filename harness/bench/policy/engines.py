@@ -70,9 +70,7 @@ def compare_engines(
     """Sample validation tasks of both levels with each engine; raises UsageError where vLLM is missing."""
     drawn = list(corpus_examples(f"{suite}:validation", seed, -(-num_tasks // 2), (1, 2)))[:num_tasks]
     prompts = [user_message(example.task) for example in drawn]
-    sampling = Sampling(
-        temperature=config.rl.temperature, top_p=config.rl.top_p, max_new_tokens=config.policy.max_new_tokens
-    )
+    sampling = Sampling.of(config, config.rl)
     figures: list[EngineFigures] = []
     greedy: list[list[str]] = []
     device = ""
@@ -141,18 +139,3 @@ def _measure(
         heeds_adapter=None if adapter is None else answer_greedily(None) != greedy,
     )
     return figures, greedy
-
-
-def render(figures: Comparison) -> list[str]:
-    """Format the figures as lines for a person."""
-    lines = [f"{figures.model} on {figures.device}, {figures.num_prompts} prompts, {figures.samples} samples of each"]
-    for one in figures.engines:
-        heeds = {None: "", True: ", heeds its adapter", False: ", DOES NOT HEED ITS ADAPTER"}[one.heeds_adapter]
-        lines.append(
-            f"{one.engine:12} {one.tokens_per_s:10,.0f} tokens/s  ({one.num_tokens:,} tokens in {one.second_s:.2f} s; "
-            f"opened in {one.open_s:.1f} s, the first call {one.first_s:.2f} s; "
-            f"{one.repeated_texts:.1%} of texts repeated{heeds})"
-        )
-    lines.append(f"ours over vLLM's {figures.speedup:.2f}")
-    lines.append(f"greedy texts {figures.same_texts:.1%} the same, {figures.same_characters:.1%} of characters")
-    return lines

@@ -277,35 +277,3 @@ def _check_greedy(policy: Policy, prompts: torch.Tensor) -> GreedyFigures:
         largest_gap=float(gaps.max()),
         noise=noise,
     )
-
-
-def render(figures: SamplingFigures) -> list[str]:
-    """Format the figures as lines for a person."""
-    one = figures
-    lines = [
-        f"{one.model} ({one.num_parameters / 1e6:.1f} M parameters, {one.dtype}) on {one.device}",
-        f"{one.batch} completions, {one.prompt_tokens} tokens in and {one.new_tokens} out",
-        f"ours                {one.tokens_per_s:10,.0f} tokens/s  (the first call {one.first_s:.2f} s, then "
-        + ", ".join(f"{seconds:.2f}" for seconds in one.seconds)
-        + " s)",
-    ]
-    if one.generate_tokens_per_s is not None:
-        lines.append(f"generate            {one.generate_tokens_per_s:10,.0f} tokens/s  ({one.generate_s:.2f} s)")
-        lines.append(f"speedup             {one.speedup:10.2f}")
-    if one.refilled_tokens_per_s is not None:
-        lines.append(
-            f"ours, refilled      {one.refilled_tokens_per_s:10,.0f} tokens/s  ({one.refilled_completions} completions)"
-        )
-    lines.append(
-        f"bound by memory     {one.bound_tokens_per_s:10,.0f} tokens/s  ({one.step_gb:.3f} GB a step, "
-        f"copies {one.copy_gb_per_s:,.0f} GB/s): {one.share_of_bound:.1%} reached"
-    )
-    if one.step_ms is not None:
-        lines.append(f"a step, half written{one.step_ms:10.3f} ms: {one.step_share_of_bound:.1%} of the bound")
-    greedy = one.greedy
-    lines.append(
-        f"greedy tokens       {greedy.share_likeliest:10.2%} transformers' likeliest of {greedy.num_tokens} "
-        f"({greedy.num_distinct} distinct); "
-        f"largest gap {greedy.largest_gap:.2g}, noise {greedy.noise:.2g}"
-    )
-    return lines

@@ -25,10 +25,10 @@ import torch
 from attrs import asdict, evolve, frozen
 
 from ....core.config import PolicyConfig
+from ....core.recipe.learner import TrainingStep
 from ....core.text.prompts import assistant_message, user_message
 from ...policy.model.load import LoraShape, Policy, load_policy
 from ...policy.model.lora_adapters import attach_adapter
-from ...policy.training.descent import LossPoint
 from ...policy.training.distributed import ALONE, World, join_world, leave_world
 from ...policy.training.finetune import (
     Execution,
@@ -71,13 +71,11 @@ class Workload:
 
     @property
     def config(self) -> PolicyConfig:
-        """Return the policy's part of a configuration."""
         quantization: Any = self.quantization
         return PolicyConfig(name=self.policy, quantization=quantization, threads=self.threads)
 
     @property
     def lora(self) -> LoraShape:
-        """Return the adapter that both ways train."""
         return LoraShape(rank=self.rank, alpha=2 * self.rank)
 
 
@@ -141,7 +139,7 @@ def measure_training(workload: Workload, processes: Sequence[int] = ()) -> Train
         plain = measure_plain(policy, encoded, workload, execution)
         del policy
         _empty(device)
-    batches = [batch for _, batch in draw_batches(encoded, 1, workload.batch, workload.seed)]
+    batches = draw_batches(encoded, 1, workload.batch, workload.seed)
     lengths = [[len(tokens) for tokens, _ in batch] for batch in batches]
     padded = sum(max(batch) * len(batch) for batch in lengths)
     read = sum(map(sum, lengths))
@@ -185,9 +183,9 @@ def measure_ours(
 ) -> Rate:
     """Measure `finetune.train`, whose steps are counted as their losses become known."""
     times: list[float] = []
-    points: list[LossPoint] = []
+    points: list[TrainingStep] = []
 
-    def on_step(point: LossPoint) -> None:
+    def on_step(point: TrainingStep) -> None:
         times.append(time.perf_counter())
         points.append(point)
 
@@ -235,7 +233,7 @@ def measure_plain(policy: Policy, encoded: Sequence[Pair], workload: Workload, e
     first_step_s, counted = 0.0, 0
     _reset_peak(policy.device)
     try:
-        for step, (_, batch) in enumerate(draw_batches(encoded, 1, workload.batch, workload.seed)):
+        for step, batch in enumerate(draw_batches(encoded, 1, workload.batch, workload.seed)):
             if step == workload.warmup:
                 wait_for(policy.device)
                 begun = time.perf_counter()
@@ -299,39 +297,6 @@ def _empty(device: torch.device) -> None:
     gc.collect()
     if device.type == "cuda":
         torch.cuda.empty_cache()
-
-
-def render(figures: TrainingFigures) -> list[str]:
-    """Format the figures as lines for a person."""
-    one, way = figures, figures.execution
-    lines = [
-        f"{one.model}, {one.num_parameters / 1e6:.1f} M parameters ({one.dtype}, quantization {one.quantization}), "
-        f"{one.num_trained / 1e6:.2f} M trained, on {one.device}",
-        f"{one.batch} pairs a step, {one.tokens_a_step:,.0f} tokens; {one.share_of_padding:.0%} padding where padded",
-        f"ours: at most {way.microbatch_tokens:,} tokens at once"
-        + (", layers computed again" if way.recompute else "")
-        + (", compiled" if way.compile else "")
-        + (", captured" if way.capture else ""),
-    ]
-    for name, rate in (("ours", one.ours), ("plain", one.plain)):
-        if rate is None:
-            continue
-        if rate.tokens_per_s is None or rate.seconds_a_step is None or rate.first_step_s is None:
-            lines.append(f"{name:12} {rate.message}")
-            continue
-        peak = "" if rate.peak_gb is None else f", at most {rate.peak_gb:.1f} GB"
-        lines.append(
-            f"{name:12} {rate.tokens_per_s:10,.0f} tokens/s  ({rate.seconds_a_step * 1e3:.0f} ms a step, the first "
-            f"{rate.first_step_s:.1f} s{peak}; loss {rate.first_loss:.4f} to {rate.last_loss:.4f})"
-        )
-    if one.speedup is not None:
-        lines.append(f"speedup      {one.speedup:10.2f}")
-    for part in one.scaling:
-        lines.append(
-            f"{part.processes} processes  {part.tokens_per_s:10,.0f} tokens/s  "
-            f"({part.seconds_a_step * 1e3:.0f} ms a step, efficiency {part.efficiency:.1%})"
-        )
-    return lines
 
 
 if __name__ == "__main__":

@@ -119,8 +119,8 @@ def judge_attacks(
     config: Config,
     attacks: Sequence[Attack],
     num_rounds: int,
-    jobs: int = 1,
-    on_round: Callable[[int, Sequence[Surprise]], None] | None = None,
+    jobs: int,
+    on_round: Callable[[int, Sequence[Surprise]], None],
 ) -> AttackFigures:
     """Judge every attack once a round; `on_round` is called with the seed and its surprises after each."""
     from ...verification.verifier import open_verifier
@@ -136,8 +136,7 @@ def judge_attacks(
             verdicts = verifier.verify_many(pairs, AUDIT, jobs)
         found = [surprise for pair in zip(attacks, verdicts, strict=True) for surprise in _find_surprise(*pair, seed)]
         surprises += found
-        if on_round is not None:
-            on_round(seed, found)
+        on_round(seed, found)
     return AttackFigures(
         backend=backend,
         num_attacks=len(attacks),
@@ -152,14 +151,3 @@ def _find_surprise(attack: Attack, verdict: Verdict, seed: int) -> list[Surprise
         return []
     answer = f"{verdict.where}: {verdict.objection}".rstrip(": ")
     return [Surprise(attack=attack.name, seed=seed, is_accepted=verdict.correct, answer=answer)]
-
-
-def render(figures: AttackFigures) -> list[str]:
-    """Format the figures for a person."""
-    total = figures.num_attacks * len(figures.seeds)
-    others = len(figures.surprises) - figures.num_accepted
-    lines = [
-        f"{figures.num_accepted} of {total} accepted ({figures.num_attacks} attacks, {len(figures.seeds)} seeds, "
-        f"backend {figures.backend}), {others} refused for another reason than their own, {figures.wall_s:.0f} s"
-    ]
-    return lines + [f"  {each.attack}: {each.answer} (seed {each.seed})" for each in figures.surprises]

@@ -36,7 +36,8 @@ from ...reference.sizes.declared_sizes import measure, with_declared
 from ...sandbox.confinement.watch import count_kills, descendants
 from ...side_by_side import map_side_by_side
 from ...tasks.suites import corpus_examples
-from .mix import SPOILS, restyle, say_tenths
+from ..watching import RunningCount, read_kb
+from .mix import SPOILS, restyle
 
 _INTERVAL_S = 0.25
 _MOST_DRAWS = 20
@@ -95,18 +96,18 @@ def measure_exam(
     prepared = time.monotonic()
     too_large, bad = Counter[str](), list[str]()
     verdicts: dict[int, Verdict] = {}
-    count = say_tenths(len(pairs))
+    count = RunningCount(len(pairs), "right")
 
     def keep(index: int, verdict: Verdict) -> None:
         verdicts[index] = verdict
-        count()
+        count.note(verdict.correct)
 
     def refuse(_: int, error: TaskError) -> None:
         if isinstance(error, TooLargeError):
             too_large[str(error)] += 1
         else:
             bad.append(str(error))
-        count()
+        count.note()
 
     with open_verifier(config) as verifier, MemoryWatch() as watch:
         with contextlib.suppress(KeyboardInterrupt):
@@ -167,26 +168,6 @@ def _find_slowest(pairs: Sequence[tuple[Task, str]], verdicts: dict[int, Verdict
     return tuple(sorted(seconds.items(), key=lambda pair: -pair[1])[:5])
 
 
-def render(figures: ExamFigures) -> list[str]:
-    """Format the figures for a person."""
-    gpu = f", GPU {figures.peak_gpu_bytes / 1e9:.1f} GB" if figures.peak_gpu_bytes else ""
-    of_all = "" if figures.num_judged == figures.num_answers else f" of {figures.num_answers}, interrupted,"
-    lines = [
-        f"{figures.num_judged}{of_all} answers to {figures.num_tasks} tasks judged in {figures.judge_s:.0f} s "
-        f"({figures.num_judged / figures.judge_s:.1f}/s) on {figures.backend}, {figures.jobs} at once; "
-        f"{figures.prepare_s:.0f} s to make them",
-        f"tasks of {figures.median_task_bytes / 1e6:.0f} MB (median) to {figures.largest_task_bytes / 1e9:.1f} GB",
-        f"peak memory: host {figures.peak_bytes / 1e9:.1f} GB ({figures.peak_asked_bytes / 1e9:.1f} GB asked for){gpu}",
-        f"{figures.num_correct} correct, {len(figures.rejected_teachers)} teachers rejected, "
-        f"{figures.num_killed} processes killed by the kernel",
-        "outcomes: " + ", ".join(f"{name} {number}" for name, number in figures.outcomes),
-        "slowest: " + ", ".join(f"{name} {seconds:.0f} s" for name, seconds in figures.slowest),
-        f"{len(figures.too_large)} reasons of size",
-    ]
-    listed = (*figures.too_large, *figures.bad_tasks, *figures.rejected_teachers)
-    return lines + [f"  {entry}" for entry in listed]
-
-
 class MemoryWatch:
     """A thread that notes the peaks while it is open; memory that processes share counts once."""
 
@@ -221,12 +202,7 @@ class MemoryWatch:
 
 def _own_bytes(pid: int) -> int:
     """Return the memory of a process: its own part of what it shares with others."""
-    for name, field in (("smaps_rollup", b"Pss:"), ("status", b"VmRSS:")):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/{name}", "rb") as file:
-            for line in file:
-                if line.startswith(field):
-                    return int(line.split()[1]) << 10
-    return 0
+    return (read_kb(pid, b"Pss:", "smaps_rollup") or read_kb(pid, b"VmRSS:")) << 10
 
 
 def _count_gpu_bytes() -> int:

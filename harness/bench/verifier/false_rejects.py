@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
+import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from itertools import count
+from collections.abc import Sequence
 from pathlib import Path
 
 from attrs import frozen
@@ -30,6 +31,7 @@ from ...errors import UsageError
 from ...reference.sizes.quick_sizes import with_small_sizes
 from ...settings import read_text
 from ...tasks.suites import corpus_examples, find_example, task_from_file
+from ..watching import RunningCount
 
 HEADER = "# task: "
 _CEILINGS = (5, 17, 35)
@@ -48,8 +50,6 @@ class GenuineKernel:
 
 @frozen(kw_only=True)
 class Rejection:
-    """A right kernel that was rejected."""
-
     name: str
     group: str
     reached: str
@@ -77,7 +77,7 @@ def corpus_kernels(number: int, seed: int, suite: str = "full") -> list[GenuineK
     """Draw `number` distinct kernels, splits and levels in turn; raises UsageError where there are not so many."""
     per_level = -(-number // (len(SUITES[suite]) * len(splits_of(suite))))
     found: dict[str, GenuineKernel] = {}
-    for attempt in count(1):
+    for attempt in itertools.count(1):
         found = _draw(per_level * attempt, seed, suite)
         if len(found) >= number:
             break
@@ -134,21 +134,19 @@ def _small_task(path: Path) -> Task:
     return with_small_sizes(task, read_constants(task.source), _CEILINGS)
 
 
-def verify_kernels(
-    config: Config,
-    kernels: Sequence[GenuineKernel],
-    jobs: int,
-    on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
-) -> GenuineFigures:
-    """Judge each kernel by the audit verifier, `on_done` called as they are judged; an interrupt ends it early."""
+def verify_kernels(config: Config, kernels: Sequence[GenuineKernel], jobs: int) -> GenuineFigures:
+    """Judge each kernel by the audit verifier, and say how far it is; an interrupt ends it early."""
     from ...verification.verifier import open_verifier
 
     verdicts: dict[int, Verdict] = {}
+    count = RunningCount(len(kernels), "rejected")
 
     def finish(index: int, verdict: Verdict) -> None:
         verdicts[index] = verdict
-        if on_done is not None:
-            on_done(kernels[index], verdict)
+        if not verdict.correct:
+            kernel = f"{kernels[index].name} ({kernels[index].group})"
+            print(f"{kernel}: {verdict.where}: {verdict.objection}".rstrip(": "), file=sys.stderr, flush=True)
+        count.note(not verdict.correct)
 
     began = time.perf_counter()
     with open_verifier(config) as verifier, contextlib.suppress(KeyboardInterrupt):
@@ -181,24 +179,10 @@ def measure_false_rejects(
     seed: int = 0,
     jobs: int = 1,
     folder: Path | None = None,
-    on_done: Callable[[GenuineKernel, Verdict], None] | None = None,
     suite: str = "full",
 ) -> GenuineFigures:
     """Judge `number` kernels of the corpus, of all families or the first part's, and those of `folder` if given."""
     kernels = corpus_kernels(number, seed, suite) if number else []
     if folder is not None:
         kernels += written_kernels(folder)
-    return verify_kernels(config, kernels, jobs, on_done)
-
-
-def render(figures: GenuineFigures) -> list[str]:
-    """Format the figures for a person."""
-    by_hand = dict(figures.by_group).get("by hand", 0)
-    of_all = "" if figures.num_kernels == figures.num_asked else f" (interrupted; {figures.num_asked} were asked for)"
-    lines = [
-        f"{len(figures.rejections)} of {figures.num_kernels} right kernels rejected{of_all}",
-        f"{figures.num_kernels - by_hand} of the corpus in {len(figures.by_group) - bool(by_hand)} groups of split, "
-        f"family and style; {by_hand} written by hand",
-        f"{figures.wall_s:.0f} s with {figures.jobs} jobs, {figures.verifier_s:.0f} s of verification",
-    ]
-    return lines + [f"  {r.name} ({r.group}): {r.reached}: {r.outcome}: {r.message}" for r in figures.rejections]
+    return verify_kernels(config, kernels, jobs)

@@ -30,8 +30,6 @@ _TASKS_A_LEVEL = 13
 
 @frozen(kw_only=True)
 class FuzzFigures:
-    """The figures of `tritonrl bench fuzz`."""
-
     seed: int
     num_completions: int
     num_funnel: int
@@ -83,19 +81,3 @@ def fuzz_verifier(
         slowest_cpu_s=max((result.cpu_s for result in results), default=0.0),
         findings=tuple(findings),
     )
-
-
-def render(figures: FuzzFigures) -> list[str]:
-    """Format the figures as lines for a person."""
-
-    def counts(outcomes: dict[str, int]) -> str:
-        return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-
-    return [
-        f"{figures.num_completions} completions, seed {figures.seed}; the slowest took {figures.slowest_cpu_s:.2f} s",
-        f"  extraction and AST stage: {counts(figures.outcomes)}",
-        f"  whole funnel ({figures.num_funnel}): {counts(figures.funnel_outcomes)}",
-        f"{figures.num_lines} lines of batches, and as many messages",
-        f"{len(figures.findings)} findings",
-        *(f"  {finding}" for finding in figures.findings),
-    ]

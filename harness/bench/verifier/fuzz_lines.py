@@ -26,6 +26,7 @@ from ...sandbox import wire
 from ...sandbox.wire import read_run_result
 from ...service.messages import read_request, verdict_from_plain
 from ...tasks.batch import read_batch
+from ..watching import read_kb
 from .fuzz_reading import SLOW_S
 
 _START_S, _SECONDS_A_LINE = 60.0, 0.5
@@ -57,7 +58,6 @@ def fill_folder(folder: Path, source: str) -> None:
 
 
 def draw_line(rng: random.Random, task: str, source: str) -> bytes:
-    """Draw one line of a batch."""
     entry: dict[str, Any] = {"task": task, "candidate": source}
     kind = rng.randrange(8)
     if kind == 0:
@@ -128,15 +128,10 @@ def read_apart(task: str, source: str, seed: int, count: int) -> list[str]:
         return findings
 
 
-def _peak_memory_mb() -> int:
-    # not getrusage's: what started this process leaves its own peak there
-    status = Path("/proc/self/status").read_text()
-    return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM"))
-
-
 def _report(folder: Path, task: str, source: str, seed: int, count: int) -> None:
     findings = read_lines(folder, task, source, seed, count) + read_messages(seed, count)
-    memory_mb = _peak_memory_mb()
+    # not getrusage's: what started this process leaves its own peak there
+    memory_mb = read_kb("self", b"VmHWM:") >> 10
     if memory_mb > _MOST_MB:
         findings.append(f"lines and messages: {memory_mb} MB")
     (folder / _FINDINGS).write_text(json.dumps(findings))

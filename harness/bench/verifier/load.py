@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -31,6 +30,7 @@ from ....core.serialisation import canonical_json
 from ...errors import TritonrlError
 from ...sandbox.confinement.watch import processes
 from ...tasks.suites import corpus_examples
+from ..watching import read_proc
 from .mix import SPOILS
 
 _TASKS_A_LEVEL = 4
@@ -87,19 +87,6 @@ def measure_load(
     order = [_pick(number, num_requests, num_candidates, rng) for number in range(num_requests)]
     with _serving(num_workers) as (server, url):
         return asyncio.run(_load(server, url, items, order, num_clients, num_kills, num_workers, rng))
-
-
-def render(figures: LoadFigures) -> list[str]:
-    """Format the figures as lines."""
-    per_s = figures.num_answered / figures.seconds
-    return [
-        f"{figures.num_answered} of {figures.num_requests} requests answered in {figures.seconds:.0f} s "
-        f"({per_s:.0f}/s), {figures.num_clients} clients, {figures.num_workers} workers, {figures.num_killed} killed",
-        f"{figures.num_verified} verifications of {figures.num_candidates} candidates; "
-        f"{figures.num_wrong} wrong answers, {figures.num_put_off} put off",
-        f"all requests: p50 {figures.p50_ms:.0f} ms, p99 {figures.p99_ms:.0f} ms; "
-        f"new candidates: p50 {figures.new_p50_ms:.0f} ms, p99 {figures.new_p99_ms:.0f} ms",
-    ]
 
 
 def _draw_items(num: int, rng: random.Random) -> list[dict[str, Any]]:
@@ -221,19 +208,13 @@ async def _ask(client: httpx2.AsyncClient, url: str, item: dict[str, Any], candi
 def _kill_one(server: int, rng: random.Random) -> int:
     """Kill one of the server's workers, which are forked by a child of it; returns how many that were."""
     parents = {pid: parent for pid, parent, _ in processes()}
-    forking = [pid for pid, parent in parents.items() if parent == server and b".verification.worker" in _command(pid)]
+    children = [pid for pid, parent in parents.items() if parent == server]
+    forking = [pid for pid in children if b".verification.worker" in read_proc(pid, "cmdline")]
     workers = [pid for pid, parent in parents.items() if parent in forking]
     if not workers:
         return 0
     os.kill(rng.choice(workers), signal.SIGKILL)
     return 1
-
-
-def _command(process: int) -> bytes:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def _quantile_ms(seconds: Sequence[float], share: float) -> float:

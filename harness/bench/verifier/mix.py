@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import random
 import re
-import sys
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from itertools import count
 
-from attrs import define, frozen
+from attrs import frozen
 
 from ....core.corpus import corrupt
 from ....core.outcome import Stage
@@ -33,8 +31,6 @@ Spoil = Callable[[Example, random.Random], str]
 
 
 class Kind(StrEnum):
-    """The fate of a candidate."""
-
     AST_FAILURE = "fails the AST stage"
     COMPILE_FAILURE = "fails to compile"
     WRONG = "computes something wrong"
@@ -51,42 +47,7 @@ class Labelled:
     spoil: str
 
 
-EVERY = 25
-"""So many verdicts are worth a line, where a run that is cut off should have a figure."""
-
-
-@define
-class RunningCount:
-    """Says now and then how many verdicts there are and how many reject."""
-
-    every: int = EVERY
-    num_done: int = 0
-    num_rejected: int = 0
-
-    def note(self, verdict: Verdict, name: str) -> None:
-        """Count one; one in `every` is worth a line on stderr, and so is each that rejects."""
-        self.num_done += 1
-        self.num_rejected += not verdict.correct
-        if not verdict.correct:
-            print(f"{name}: {verdict.where}: {verdict.objection}".rstrip(": "), file=sys.stderr, flush=True)
-        if self.num_done % self.every == 0:
-            print(f"{self.num_done} verdicts, {self.num_rejected} rejected", file=sys.stderr, flush=True)
-
-
-def say_tenths(num_all: int) -> Callable[..., None]:
-    """Return what is to be called once a verdict, and says on stderr how many there are, ten times in all."""
-    numbers = count(1)
-
-    def note(*_: object) -> None:
-        num_done = next(numbers)
-        if num_done * 10 // num_all > (num_done - 1) * 10 // num_all:
-            print(f"{num_done} of {num_all} verdicts", file=sys.stderr, flush=True)
-
-    return note
-
-
 def kind_of(verdict: Verdict) -> Kind:
-    """Return the kind that a verdict makes a candidate."""
     if verdict.correct:
         return Kind.CORRECT
     kinds = {Stage.AST: Kind.AST_FAILURE, Stage.COMPILE: Kind.COMPILE_FAILURE}

@@ -35,6 +35,7 @@ from ...sandbox.sandbox import Sandbox
 from ...sandbox.wire import RecordRequest
 from ...tasks.suites import corpus_examples
 from ...verification.verifier import Verifier, open_verifier
+from ..watching import read_kb, read_proc
 from .mix import SPOILS, restyle
 
 _MARKER = "tritonrl-soak"
@@ -100,7 +101,7 @@ class SoakFigures:
 
 
 def soak_verifier(
-    config: Config, candidates: int, seed: int, jobs: int, on_progress: Callable[[Census], None] | None = None
+    config: Config, candidates: int, seed: int, jobs: int, on_progress: Callable[[Census], None]
 ) -> SoakFigures:
     """Feed `candidates` of them in rounds, `jobs` at once, and take stock after each round."""
     began = time.monotonic()
@@ -123,25 +124,8 @@ def soak_verifier(
             outcomes.update(pool.map(lambda judge: judge(), batch))
             done += len(batch)
             censuses.append(_count(done, roots))
-            if on_progress is not None:
-                on_progress(censuses[-1])
+            on_progress(censuses[-1])
     return _summarise(censuses, outcomes, seed, jobs, time.monotonic() - began)
-
-
-def render(figures: SoakFigures) -> list[str]:
-    """Format the figures as lines."""
-    first, last = figures.first, figures.last
-    per_s = figures.num_candidates / figures.seconds
-    return [
-        f"{figures.num_candidates} candidates in {figures.seconds:.0f} s ({per_s:.1f}/s, {figures.jobs} at once)",
-        f"judge: {first.judge_mb:.0f} MB after the warm-up, {last.judge_mb:.0f} MB at the end, "
-        f"at most {figures.max_judge_mb:.0f} MB; {figures.judge_growth_mb_per_1000:+.1f} MB per 1000 candidates",
-        f"zygotes: {first.zygotes_mb:.0f} MB, {last.zygotes_mb:.0f} MB, at most {figures.max_zygotes_mb:.0f} MB",
-        f"descriptors: {first.descriptors}, {last.descriptors}, at most {figures.max_descriptors}; "
-        f"threads: {first.threads}, {last.threads}",
-        f"rounds that left a zombie, a process or a file behind: {figures.unclean_rounds}",
-        "outcomes: " + ", ".join(f"{name} {number}" for name, number in sorted(figures.outcomes.items())),
-    ]
 
 
 def _draw(
@@ -182,12 +166,12 @@ def _attack(sandbox: Sandbox, source: str) -> str:
 def _count(done: int, roots: tuple[Path, ...]) -> Census:
     own = list(descendants())
     running = [pid for pid in own if not _is_zombie(pid)]
-    strays = sum(_MARKER.encode() in _read(f"/proc/{pid}/cmdline") for pid, _, _ in processes())
+    strays = sum(_MARKER.encode() in read_proc(pid, "cmdline") for pid, _, _ in processes())
     left = sum(1 for root in roots for name in os.listdir(root) if name.startswith("job-"))
     return Census(
         num_candidates=done,
-        judge_mb=_anonymous_mb(os.getpid()),
-        zygotes_mb=sum(map(_anonymous_mb, running)),
+        judge_mb=read_kb("self", b"RssAnon:") / 1024,
+        zygotes_mb=sum(read_kb(pid, b"RssAnon:") for pid in running) / 1024,
         descriptors=len(os.listdir("/proc/self/fd")),
         threads=threading.active_count(),
         zombies=len(own) - len(running),
@@ -197,21 +181,7 @@ def _count(done: int, roots: tuple[Path, ...]) -> Census:
 
 
 def _is_zombie(pid: int) -> bool:
-    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] in ([b"Z"], [])
-
-
-def _anonymous_mb(pid: int) -> float:
-    for line in _read(f"/proc/{pid}/status").splitlines():
-        if line.startswith(b"RssAnon:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
+    return read_proc(pid, "stat").rpartition(b")")[2].split()[:1] in ([b"Z"], [])
 
 
 def _summarise(censuses: list[Census], outcomes: Counter[str], seed: int, jobs: int, seconds: float) -> SoakFigures:

@@ -11,7 +11,6 @@ stand beside them, since they are nearly the same on a busy one.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import statistics
@@ -38,6 +37,7 @@ from ...sandbox.wire import RecordReply
 from ...tasks.suites import corpus_examples
 from ...verification.timing import find_reference_timing
 from ...verification.verifier import Verifier, open_verifier, probe_syntax
+from ..watching import read_proc
 from .mix import COMPILER_SPOIL, Kind, Labelled, draw_candidates, kind_of
 
 STAGED = VerifierSpec(multi_input=True, stop_early=True, calibrated=True)
@@ -224,16 +224,12 @@ def measure_first_results(sandbox: Sandbox) -> dict[str, float]:
 
 def tree_cpu_s() -> float:
     """Return CPU seconds of this process and its descendants, with those that have ended and were waited for."""
-    ticks = 0
-    for pid in (os.getpid(), *descendants()):
-        # one may have ended meanwhile
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
-            ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))
+    stats = (read_proc(pid, "stat").rpartition(b")")[2].split() for pid in (os.getpid(), *descendants()))
+    ticks = sum(sum(map(int, words[11:15])) for words in stats)
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def render(figures: VerifyFigures) -> list[str]:
-    """Format the figures as lines for a person."""
     total = sum(figures.composition.values())
     lines = [f"{total} candidates: " + ", ".join(f"{count} {kind}" for kind, count in figures.composition.items())]
     lines.append(f"seed {figures.seed}, {figures.jobs} at once, backend {figures.backend}, timing {figures.timing}")

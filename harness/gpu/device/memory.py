@@ -90,7 +90,6 @@ class DeviceBuffers:
         return self._arena[self._starts[index] : self._starts[index] + self._sizes[index]]
 
     def view(self, view: View) -> torch.Tensor:
-        """The strided window as a tensor."""
         dtype = getattr(torch, view.dtype)
         extent = 1 + sum((size - 1) * step for size, step in zip(view.shape, view.stride, strict=True))
         inside = 0 in view.shape or (view.offset + extent) * dtype.itemsize <= self._sizes[view.buffer]
@@ -135,7 +134,6 @@ def bytes_of(tensor: torch.Tensor) -> bytes:
 
 
 def num_bytes(buffer: Buffer) -> int:
-    """The size of a buffer."""
     return buffer.num_elements * int(_dtype(buffer).itemsize)
 
 

@@ -31,7 +31,6 @@ class Protocol:
 
     @classmethod
     def of(cls, timing: TimingConfig, is_calibrated: bool) -> Protocol:
-        """The protocol that a configuration describes."""
         names = set(fields_dict(cls)) - {"is_calibrated"}
         return cls(is_calibrated=is_calibrated, **{name: getattr(timing, name) for name in names})
 

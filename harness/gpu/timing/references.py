@@ -223,7 +223,6 @@ class References:
         return len(self._held) > _MAX_PREPARED or sum(r.num_bytes for r in self._held.values()) > _MAX_PREPARED_BYTES
 
     def clear(self) -> None:
-        """Let go of all."""
         self._held.clear()
 
 

@@ -245,7 +245,6 @@ def draw_passes(subjects: Sequence[Sequence[Lane]], num_rounds: int) -> list[lis
 
 
 def average_groups(values: Sequence[float], size: int) -> tuple[float, ...]:
-    """The means of successive groups of `size` values."""
     return tuple(sum(values[first : first + size]) / size for first in range(0, len(values), size))
 
 

@@ -59,7 +59,6 @@ def probability_of(module: nn.Module) -> float:
 
 
 def make_dropout(probability: float) -> nn.Module:
-    """The dropout of a LoRA layer."""
     return SparseDropout(probability)
 
 

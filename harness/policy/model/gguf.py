@@ -80,7 +80,6 @@ def convert(file: Path) -> Path:
 
 
 def _write(file: Path, folder: Path) -> None:
-    """Convert the file into `folder`."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

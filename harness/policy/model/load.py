@@ -80,7 +80,6 @@ class Policy:
 
     @property
     def end_tokens(self) -> frozenset[int]:
-        """The tokens that end an answer."""
         listed = self.base.generation_config.eos_token_id
         listed = [listed] if isinstance(listed, int) else list(listed or ())
         return frozenset([*listed, self.tokenizer.eos_token_id])

@@ -12,6 +12,8 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,21 @@ def reset_adapter(policy: Policy, seed: int) -> None:
                 weight.copy_(drawn)
 
 
+@contextmanager
+def replaced_folder(folder: Path) -> Iterator[Path]:
+    """A folder beside another, to be filled, which takes its place in one step unless filling it fails."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        yield scratch
+        for path in (scratch, *scratch.iterdir()):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(scratch, folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
 def save_adapter(policy: Policy, folder: Path) -> None:
     """Write the adapter's folder, replacing one that is there, in one step."""
     from peft import get_peft_model_state_dict
@@ -109,9 +126,7 @@ def save_adapter(policy: Policy, folder: Path) -> None:
 
     if policy.lora is None:
         raise ValueError("the policy has no adapter to save")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with replaced_folder(folder) as scratch:
         state = get_peft_model_state_dict(policy.model, save_embedding_layers=False)
         tensors = {name: state[name].detach().cpu().contiguous() for name in sorted(state)}
         save_file(tensors, scratch / "adapter_model.safetensors", metadata={"format": "pt"})
@@ -119,13 +134,6 @@ def save_adapter(policy: Policy, folder: Path) -> None:
         plain["base_model_name_or_path"] = policy.name
         plain = {key: sorted(value) if isinstance(value, (list, set)) else value for key, value in plain.items()}
         (scratch / "adapter_config.json").write_text(json.dumps(plain, indent=1, sort_keys=True, default=str))
-        for path in (scratch, *scratch.iterdir()):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(scratch, folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def load_adapter(policy: Policy, folder: Path) -> None:

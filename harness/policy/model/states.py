@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from ....core.serialisation import fingerprint
 from ...errors import UsageError
 from .checks import one_line
 from .load import Policy
-from .lora_adapters import attach_adapter, detach_adapter, load_adapter, reset_adapter, save_adapter
+from .lora_adapters import attach_adapter, detach_adapter, load_adapter, replaced_folder, reset_adapter, save_adapter
 
 WEIGHTS = "model.safetensors"
 BASE = "base"
@@ -92,20 +91,12 @@ def save_state(policy: Policy, folder: Path, before: Path | None = None) -> None
         return
     from safetensors.torch import save_file
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
+    with replaced_folder(folder) as scratch:
         weights = {name: weight.detach().cpu().contiguous() for name, weight in sorted(_weights(policy).items())}
         save_file(weights, scratch / WEIGHTS, metadata={"format": "pt"})
         policy.model.config.save_pretrained(scratch)
         policy.model.generation_config.save_pretrained(scratch)
         policy.tokenizer.save_pretrained(scratch)
-        for path in (scratch, *scratch.iterdir()):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(scratch, folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
     policy.whose = _mark(folder)
 
 

@@ -51,7 +51,6 @@ def rotary_type(config: Any) -> str:
 
 
 def head_size(config: Any) -> int:
-    """The size of an attention head."""
     return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 

@@ -21,8 +21,6 @@ from . import cache, continuous_batching
 from .cpu_decoder import follows_length, has_fused_form, make_decoder
 from .torch_ops import draw, uniforms
 
-__all__ = ["Completion", "draw", "read_completion", "sample", "sample_tokens", "uniforms"]
-
 MAX_SLOTS = 256
 """Completions in one batch; more only costs memory."""
 MAX_ROWS = 1024

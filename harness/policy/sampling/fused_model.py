@@ -26,8 +26,6 @@ Linear = tuple[Tensor, Tensor | None]
 
 @frozen(kw_only=True, eq=False)
 class Layer:
-    """The weights of one layer."""
-
     attention_norm: Tensor
     projections: Linear
     output: Linear
@@ -145,13 +143,11 @@ class FusedModel:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the copies."""
         tensors = [tensor for layer in self.layers for pair in layer.fused for tensor in pair if tensor is not None]
         return sum(tensor.nbytes for tensor in tensors)
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
         return self.embedding.device
 
     @property
@@ -182,5 +178,4 @@ class FusedModel:
         return functional.rms_norm(hidden, hidden.shape[-1:], weight, self.epsilon)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Logits of the next token."""
         return functional.linear(self.norm(hidden, self.final_norm), self.head)

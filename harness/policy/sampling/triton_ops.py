@@ -1,4 +1,4 @@
-"""The steps of `torch_ops` as Triton kernels, written for few rows and for one pass over keys and values.
+"""The steps of decoding a token in every slot as Triton kernels, for few rows and one pass over keys and values.
 
 At one token a slot everything is bound by memory and by the number of launches, so each kernel does all that lies
 between two matrix products. Attention reads only what a sequence holds: lengths come from the device, so that one

@@ -77,7 +77,6 @@ class Inputs:
     borders: Tensor
 
     def to(self, device: torch.device) -> Inputs:
-        """Return the same on a device."""
         return Inputs(**{name: getattr(self, name).to(device) for name in _INPUTS})
 
 
@@ -85,7 +84,6 @@ _INPUTS = tuple(attribute.name for attribute in fields(Inputs))
 
 
 def sizes_of(pairs: Sequence[Pair]) -> Sizes:
-    """The sizes that hold these pairs."""
     tokens = sum(len(tokens) for tokens, _ in pairs)
     answers = tokens - sum(prompt for _, prompt in pairs)
     # one document more, for what fills the row up
@@ -164,7 +162,6 @@ class StaticSteps:
         return sums
 
     def _run(self, inputs: Inputs) -> Tensor:
-        """Forward and backward pass."""
         attend: Attend
         if has_kernel(self.head.device, self.head.dtype):
             attend = by_lengths(inputs.borders, self.longest)

@@ -16,6 +16,7 @@ import torch
 from attrs import evolve, frozen
 from torch import Tensor, nn
 
+from ....core.recipe.learner import OnStep, TrainingStep
 from ...errors import DivergedError
 from .distributed import World
 
@@ -42,11 +43,9 @@ class Gradients:
 
     @property
     def loss(self) -> Tensor:
-        """The step's loss."""
         return self.sums[0]
 
     def clear(self) -> None:
-        """Set all to zero."""
         self.flat.zero_()
 
     def gather(self) -> None:
@@ -77,26 +76,9 @@ def _assign(weights: Sequence[Tensor], parts: Sequence[Tensor]) -> None:
 
 
 @frozen(kw_only=True)
-class LossPoint:
-    """One optimizer step: the mean loss of the batch's answer tokens, and the tokens that were read.
-
-    `gradient_norm` is that before clipping; `sums` are further figures of the step, where its loss has any.
-    """
-
-    step: int
-    epoch: int
-    loss: float
-    learning_rate: float
-    num_tokens: int
-    gradient_norm: float = 0.0
-    sums: tuple[float, ...] = ()
-
-
-@frozen(kw_only=True)
 class Batch:
     """What one step is made of; `add` adds this process's share of its gradients and sums."""
 
-    epoch: int
     learning_rate: float
     num_tokens: int
     add: Callable[[], None]
@@ -138,25 +120,25 @@ def descend(
     optimizer: torch.optim.Optimizer,
     world: World,
     max_gradient_norm: float,
-    on_step: Callable[[LossPoint], None] | None = None,
-) -> tuple[LossPoint, ...]:
+    on_step: OnStep | None,
+) -> tuple[TrainingStep, ...]:
     """Take a step for each batch; raises DivergedError after one whose loss or gradient is no finite number."""
-    late: list[tuple[Tensor, LossPoint]] = []
-    points: list[LossPoint] = []
+    late: list[tuple[Tensor, TrainingStep]] = []
+    points: list[TrainingStep] = []
 
     def report(upto: int) -> None:
         while len(late) > upto:
             numbers, point = late.pop(0)
             norm, loss, *sums = numbers.tolist()
             if not math.isfinite(loss) or not math.isfinite(norm):
-                place = f"step {point.step + 1} of {len(batches)}"
+                place = f"step {point.num_done} of {len(batches)}"
                 rate = f"at a learning rate of {point.learning_rate:.2g}"
                 raise DivergedError(f"training diverged: loss {loss:.3g}, gradient {norm:.3g} in {place} {rate}")
             points.append(evolve(point, loss=loss, gradient_norm=norm, sums=tuple(sums)))
             if on_step is not None:
                 on_step(points[-1])
 
-    for step, batch in enumerate(batches):
+    for number, batch in enumerate(batches, start=1):
         for group in optimizer.param_groups:
             group["lr"] = batch.learning_rate
         gradients.clear()
@@ -165,9 +147,7 @@ def descend(
         norm = torch.nn.utils.clip_grad_norm_(gradients.masters, max_gradient_norm)
         optimizer.step()
         gradients.publish()
-        point = LossPoint(
-            step=step, epoch=batch.epoch, loss=0.0, learning_rate=batch.learning_rate, num_tokens=batch.num_tokens
-        )
+        point = TrainingStep(num_done=number, loss=0.0, learning_rate=batch.learning_rate, num_tokens=batch.num_tokens)
         late.append((torch.cat((norm[None], gradients.sums)), point))
         report(upto=1)
     report(upto=0)

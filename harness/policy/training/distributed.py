@@ -39,7 +39,6 @@ class World:
             torch.distributed.all_reduce(numbers)
 
     def gather_largest(self, value: float) -> float:
-        """The largest of the processes' values."""
         if self.size == 1:
             return value
         held = torch.tensor([value], dtype=torch.float64, device=self.device or "cpu")

@@ -27,6 +27,7 @@ from attrs import frozen
 from torch import Tensor
 from torch.nn import functional
 
+from ....core.recipe.learner import OnStep, TrainingStep
 from ..model.fused_lora import project_together
 from ..model.load import Policy
 from ..model.transformer import (
@@ -41,7 +42,7 @@ from ..model.transformer import (
 from ..sampling.cache import free_for_training
 from .chunked_loss import answer_loss
 from .cuda_graphs import GRAIN, StaticSteps, even_weights
-from .descent import Batch, Gradients, LossPoint, descend, make_optimizer
+from .descent import Batch, Gradients, descend, make_optimizer
 from .distributed import ALONE, World
 from .packing import Pair, cut, join, share
 
@@ -224,18 +225,18 @@ def trained_weights(policy: Policy) -> list[Tensor]:
     return [weight for weight in policy.model.parameters() if weight.requires_grad]
 
 
-def draw_batches(encoded: Sequence[Pair], epochs: int, batch_size: int, seed: int) -> list[tuple[int, list[Pair]]]:
-    """The batches of every epoch, each with its epoch's number, in an order that the seed decides."""
+def draw_batches(encoded: Sequence[Pair], epochs: int, batch_size: int, seed: int) -> list[list[Pair]]:
+    """The batches of every epoch, in an order that the seed decides."""
     generator = torch.Generator().manual_seed(seed % 2**63)
     return [
-        (epoch, [encoded[number] for number in batch.tolist()])
-        for epoch in range(epochs)
+        [encoded[number] for number in batch.tolist()]
+        for _ in range(epochs)
         for batch in torch.split(torch.randperm(len(encoded), generator=generator), batch_size)
         if len(batch)
     ]
 
 
-def finetune(policy: Policy, pairs: Sequence[tuple[str, str]], **options: Any) -> tuple[LossPoint, ...]:
+def finetune(policy: Policy, pairs: Sequence[tuple[str, str]], **options: Any) -> tuple[TrainingStep, ...]:
     """`train` on (user message, answer) pairs."""
     return train(policy, encode_pairs(policy, pairs), **options)
 
@@ -250,11 +251,11 @@ def train(
     seed: int,
     warmup_share: float = 0.03,
     max_gradient_norm: float = 1.0,
-    on_step: Callable[[LossPoint], None] | None = None,
+    on_step: OnStep | None = None,
     on_captured: Callable[[], None] = lambda: None,
     execution: Execution | None = None,
     world: World = ALONE,
-) -> tuple[LossPoint, ...]:
+) -> tuple[TrainingStep, ...]:
     """Train the policy's adapter, or its weights where they are open, in place; the loss of every step.
 
     `batch_size` counts the pairs of all processes. No pairs is no step. `on_captured` is called after each graph that
@@ -263,12 +264,12 @@ def train(
     """
     weights = trained_weights(policy)
     drawn = draw_batches(encoded, epochs, batch_size, seed)
-    num_tokens = sum(len(tokens) for _, batch in drawn for tokens, _ in batch)
+    num_tokens = sum(len(tokens) for batch in drawn for tokens, _ in batch)
     execution = execution or choose_execution(policy, num_tokens // world.size)
     free_for_training(policy, is_long=execution.capture or execution.compile)
     gradients = Gradients(weights)
     # all of this process's work, known before the first step
-    shares = [cut(share(batch, world.rank, world.size), execution.microbatch_tokens) for _, batch in drawn]
+    shares = [cut(share(batch, world.rank, world.size), execution.microbatch_tokens) for batch in drawn]
     policy.model.train()
     devices = [policy.device] if policy.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
@@ -282,12 +283,11 @@ def train(
 
         batches = [
             Batch(
-                epoch=epoch,
                 learning_rate=learning_rate * learning_rate_share(step, len(drawn), warmup_share),
                 num_tokens=sum(len(tokens) for tokens, _ in batch),
                 add=partial(add, shares[step], sum(len(tokens) - prompt for tokens, prompt in batch)),
             )
-            for step, (epoch, batch) in enumerate(drawn)
+            for step, batch in enumerate(drawn)
         ]
         points = descend(batches, gradients, make_optimizer(gradients), world, max_gradient_norm, on_step)
     policy.model.eval()

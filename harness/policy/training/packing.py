@@ -27,7 +27,6 @@ class Row:
 
 
 def join(pairs: Sequence[Pair]) -> Row:
-    """The row of these pairs."""
     lengths = tuple(len(tokens) for tokens, _ in pairs)
     answers: list[int] = []
     start = 0

@@ -25,13 +25,13 @@ from attrs import frozen
 from torch import Tensor
 
 from ....core.recipe.advantages import weigh_tokens
-from ....core.recipe.learner import Answer, PolicyUpdate
+from ....core.recipe.learner import Answer, OnStep, PolicyUpdate, TrainingStep
 from ..model.load import Policy
 from ..model.transformer import is_supported
 from ..sampling.cache import free_for_training
 from .chunked_loss import judged_loss, score
 from .cuda_graphs import GRAIN, Objective, StaticSteps
-from .descent import Batch, Gradients, LossPoint, descend
+from .descent import Batch, Gradients, descend
 from .distributed import World
 from .finetune import Execution, PackedLoss, choose_execution, padded_logits
 from .packing import Pair, cut, share
@@ -58,7 +58,6 @@ class Document(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Tokens of the answer."""
         return len(self.tokens) - self.prompt
 
 
@@ -189,9 +188,9 @@ class PolicyGradient:
         gradients: Gradients,
         optimizer: torch.optim.Optimizer,
         num_before: int,
-        on_step: Callable[[LossPoint], None],
+        on_step: OnStep,
         on_captured: Callable[[], None] = lambda: None,
-    ) -> tuple[LossPoint, ...]:
+    ) -> tuple[TrainingStep, ...]:
         """Take a step for each minibatch, after `num_before` of earlier rounds; raises DivergedError."""
         free_for_training(self.policy, is_long=self.execution.capture or self.execution.compile)
         # not in training mode: dropout would make the first step's ratios differ from 1
@@ -206,7 +205,6 @@ class PolicyGradient:
 
         batches = [
             Batch(
-                epoch=0,
                 learning_rate=self._rate(num_before + step),
                 num_tokens=sum(len(document.tokens) for document in documents),
                 add=partial(add, self.shares[step]),

@@ -23,8 +23,8 @@ from ..grid import GridOutcome, PlannedCell, lost_starts, order_cells, plan_grid
 from ..pipeline import open_context, take_start
 from ..provenance import recorded_invocation
 from ..store import Results, is_published, require_folder
-from .executors import JobOptions
-from .local_workers import run_locally, visible_devices, worker_command
+from .executors import JobOptions, worker_command
+from .local_workers import run_locally, visible_devices
 from .ray_tasks import run_on_ray
 from .slurm import run_on_slurm
 
@@ -141,12 +141,11 @@ def _run_here(
             command = shlex.join(["tritonrl", *sys.argv[1:]])
             stack.enter_context(recorded_invocation(results, command, num_workers, held))
         if num_workers > 1:
-            results.sweep()
-            results.forget_failures(order)
             share = jobs or max(1, default_jobs() // num_workers)
             num_sharing = math.ceil(num_workers / max(1, len(devices)))
-            worker = worker_command(results, cells, num_seeds, config_file, share, num_sharing)
-            return run_locally(results, cells, num_seeds, worker, num_workers, devices, progress)
+            named = ("--grid", ",".join(map(str, cells)), "--seeds", num_seeds)
+            worker = worker_command(results, config_file, *named, "--jobs", share, "--sharing", num_sharing)
+            return run_locally(results, order, worker, num_workers, devices, progress)
         return run_grid(
             results,
             config,

@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 
 from ...display import CellState, DisplayKind, Progress
 from ...tables import TABLES, read_table
-from ..grid import GridOutcome, count_outcome
+from ..grid import GridOutcome, count_outcome, find_left
 from ..rows import SFT
 from ..store import Results
 
@@ -24,7 +24,6 @@ Place = tuple[str, int]
 """A cell and a seed."""
 _TAIL_LINES = 5
 WORKER = "tritonrl.harness.study.runner.worker"
-"""The module that a job runs."""
 
 
 @frozen(kw_only=True)
@@ -45,24 +44,22 @@ class Ended:
     log: Path
 
 
+def worker_command(results: Results, config_file: Path, *options: object) -> list[str]:
+    """Return the command of a process that runs what the options say into the shared folder."""
+    places = ("--config", config_file.resolve(), "--out", results.root.resolve())
+    return [sys.executable, "-m", WORKER, *map(str, options + places)]
+
+
 def job_command(place: Place, results: Results, config_file: Path, options: JobOptions) -> list[str]:
     """Return the command by which a job runs one cell of one seed into the shared folder."""
     cell, seed = place
-    return [
-        *(sys.executable, "-m", WORKER),
-        *("--cell", cell, "--seed", str(seed), "--jobs", str(options.jobs), "--display", options.display.value),
-        *[part for name in options.log for part in ("--log", name)],
-        *("--config", str(config_file.resolve()), "--out", str(results.root.resolve())),
-    ]
+    shown = ("--display", options.display.value, *(part for name in options.log for part in ("--log", name)))
+    return worker_command(results, config_file, "--cell", cell, "--seed", seed, "--jobs", options.jobs, *shown)
 
 
 def split_left(results: Results, order: Sequence[Place], progress: Progress) -> tuple[list[Place], list[Place]]:
-    """Return the starts and the cells that are not complete, and show where each stands; failures are forgotten."""
-    results.root.mkdir(parents=True, exist_ok=True)
-    results.sweep()
-    results.forget_failures(order)
-    left = [place for place in order if results.cell_status(*place) != "complete"]
-    progress.grid([(*place, CellState.WAITING if place in left else CellState.CACHED) for place in order])
+    """Return the starts and the cells that are not complete, as `find_left` does."""
+    left = find_left(results, order, progress)
     return [place for place in left if place[0] == SFT], [place for place in left if place[0] != SFT]
 
 

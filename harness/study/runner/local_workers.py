@@ -23,26 +23,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from attrs import define, frozen
+from attrs import define
 
-from ....core.recipe.extensions import CellSpec
 from ...display import CellState, Progress
 from ...errors import TritonrlError
-from ..grid import GridOutcome, count_outcome, order_cells
+from ..grid import GridOutcome, count_outcome, find_left
 from ..store import Results
-
-
-@frozen(kw_only=True)
-class WorkerEnd:
-    """How a worker ended, and the last thing that it said."""
-
-    number: int
-    exit_code: int
-    last_words: str
+from .executors import Place, read_tail
 
 
 @define
-class Reporter:
+class Reporter(Progress):
     """A worker's display: it writes what happens to the parent."""
 
     stream: TextIO
@@ -54,22 +45,14 @@ class Reporter:
             # no failure of the cell: whoever asked for it is gone
             raise KeyboardInterrupt from None
 
-    def grid(self, cells: Sequence[tuple[str, int, CellState]]) -> None: ...
-
     def cell(self, cell: str, seed: int, state: CellState, message: str = "") -> None:
         self._tell(cell=cell, seed=seed, state=state.value, message=message)
-
-    def focus(self, cell: str, seed: int) -> None: ...
 
     def phase(self, text: str, total: int) -> None:
         self._tell(phase=text, total=total)
 
-    def advance(self, done: int) -> None: ...
-
     def metrics(self, phase: str, step: int, values: Mapping[str, float]) -> None:
         self._tell(metrics=phase, step=step, values=dict(values))
-
-    def close(self) -> None: ...
 
 
 def take_stdout() -> TextIO:
@@ -93,18 +76,6 @@ def visible_devices() -> tuple[str, ...]:
     return tuple(named[:count]) if named else tuple(map(str, range(count)))
 
 
-def worker_command(
-    results: Results, cells: Sequence[CellSpec], seeds: int, config_file: Path, jobs: int, num_sharing: int
-) -> list[str]:
-    """The command of one worker; so many share a GPU."""
-    return [
-        *(sys.executable, "-m", "tritonrl.harness.study.runner.worker"),
-        *("--grid", ",".join(map(str, cells)), "--seeds", str(seeds), "--jobs", str(jobs)),
-        *("--sharing", str(num_sharing)),
-        *("--config", str(config_file.resolve()), "--out", str(results.root.resolve())),
-    ]
-
-
 def worker_environment(number: int, num_workers: int, devices: Sequence[str]) -> dict[str, str]:
     """The environment of worker `number`: one GPU where there are any, and its share of the processors."""
     environment = dict(os.environ)
@@ -119,26 +90,28 @@ def worker_environment(number: int, num_workers: int, devices: Sequence[str]) ->
 
 def run_locally(
     results: Results,
-    cells: Sequence[CellSpec],
-    seeds: int,
+    order: Sequence[Place],
     command: Sequence[str],
     num_workers: int,
     devices: Sequence[str],
     progress: Progress,
 ) -> GridOutcome:
     """Run the cells in processes that share them, and merge; raises TritonrlError where cells are left."""
-    order = order_cells(cells, range(seeds))
-    done = [place for place in order if results.cell_status(*place) == "complete"]
-    progress.grid([(*place, CellState.CACHED if place in done else CellState.WAITING) for place in order])
+    num_cached = len(order) - len(find_left(results, order, progress))
     environments = [worker_environment(number, num_workers, devices) for number in range(num_workers)]
-    ends = _watch([_start(results, command, number, env) for number, env in enumerate(environments)], progress)
+    workers = [_start(results, command, number, env) for number, env in enumerate(environments)]
+    codes = _watch(workers, progress)
     results.merge_cells()
     left = [place for place in order if results.cell_status(*place) is None]
     if left:
-        lost = next((end for end in ends if end.exit_code), None)
-        said = f"worker {lost.number} ended with exit code {lost.exit_code}: {lost.last_words}" if lost else "no reason"
+        said = "no reason"
+        for number, code in enumerate(codes):
+            if code:
+                last_words = (read_tail(workers[number][1]) or ["it said nothing"])[-1].strip()
+                said = f"worker {number} ended with exit code {code}: {last_words}"
+                break
         raise TritonrlError(f"{len(left)} cells were not finished: {said}")
-    return count_outcome(results, order, len(done))
+    return count_outcome(results, order, num_cached)
 
 
 def _start(
@@ -158,8 +131,8 @@ def _start(
     return process, log
 
 
-def _watch(workers: list[tuple[subprocess.Popen[str], Path]], progress: Progress) -> list[WorkerEnd]:
-    """Show what the workers say until all have ended; where this process is interrupted, end them."""
+def _watch(workers: list[tuple[subprocess.Popen[str], Path]], progress: Progress) -> list[int]:
+    """Show what the workers say until all have ended; returns their exit codes. An interrupt here ends them."""
     lines: queue.SimpleQueue[tuple[int, str | None]] = queue.SimpleQueue()
 
     def read(number: int, stream: TextIO) -> None:
@@ -179,10 +152,7 @@ def _watch(workers: list[tuple[subprocess.Popen[str], Path]], progress: Progress
                 num_open -= 1
             else:
                 _show(line, number, current, progress)
-        return [
-            WorkerEnd(number=number, exit_code=process.wait(), last_words=_last_line(log))
-            for number, (process, log) in enumerate(workers)
-        ]
+        return [process.wait() for process, _ in workers]
     finally:
         for process, _ in workers:
             with contextlib.suppress(ProcessLookupError):
@@ -201,8 +171,3 @@ def _show(line: str, number: int, current: dict[int, tuple[str, int]], progress:
             progress.metrics(event["metrics"], event["step"], event["values"])
         else:
             progress.phase(event["phase"], event["total"])
-
-
-def _last_line(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "it said nothing"

@@ -76,7 +76,6 @@ def _log(folder: Path, place: Place) -> Path:
 
 
 def _end_of(ray: Any, task: Any) -> str:
-    """Return how a task ended, in words."""
     try:
         code = int(ray.get(task))
     except ray.exceptions.RayError as error:

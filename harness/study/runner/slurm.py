@@ -40,7 +40,6 @@ class JobArray:
     folder: Path
 
     def log(self, place: Place) -> Path:
-        """Return where the place's task writes."""
         return self.folder / f"{self.job}_{self.places.index(place)}.log"
 
 
@@ -66,7 +65,6 @@ def sbatch_script(
 
 
 def log_folder(results: Results) -> Path:
-    """Return where the jobs' logs are."""
     return results.root.resolve() / "slurm"
 
 

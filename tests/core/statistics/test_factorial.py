@@ -43,7 +43,7 @@ def test_planted_effects_are_recovered(effects: dict[str, float]) -> None:
     assert analysis.over == "seeds and tasks"
     for effect in analysis.effects:
         assert effect.estimate == pytest.approx(effects[effect.name], abs=1e-9)
-        assert effect.half_width == pytest.approx(0.0, abs=1e-9)
+        assert effect.low == pytest.approx(effect.high, abs=1e-9)
 
 
 @settings(max_examples=30)

@@ -10,15 +10,12 @@ from tritonrl.core.statistics.intervals import (
     adjust,
     bootstrap_interval,
     clustered_rate_interval,
-    coefficient_of_variation,
     detectable_multiple,
     fast_p,
     joint_confidence,
-    kendall_tau,
     p_value,
     pass_at_k,
     quantile,
-    share_within,
     trimmed_mean,
     wilson_interval,
 )
@@ -54,14 +51,6 @@ def test_a_trimmed_mean_drops_the_tails() -> None:
     assert trimmed_mean([1e9] * 3 + [5.0] * 24 + [-1e9] * 3, 0.1) == 5.0
     with pytest.raises(ValueError, match="trim"):
         trimmed_mean([1.0], 0.5)
-
-
-def test_variation_is_relative_to_the_mean() -> None:
-    """Scaling changes nothing, and too little data gives null."""
-    assert coefficient_of_variation([9.0, 11.0]) == pytest.approx(2**0.5 / 10)
-    assert coefficient_of_variation([90.0, 110.0]) == pytest.approx(2**0.5 / 10)
-    assert coefficient_of_variation([1.0]) is None
-    assert coefficient_of_variation([0.0, 0.0]) is None
 
 
 @given(st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -144,48 +133,6 @@ def test_fast_p_counts_correct_and_fast() -> None:
     assert fast_p([True], [None], 1.0) is None
     assert fast_p([False], [None], 1.0) == 0.0
     assert fast_p([], [], 1.0) is None
-
-
-rankings = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=12)
-
-
-@given(rankings)
-def test_tau_is_symmetric_and_turns_with_its_rankings(pairs: list[tuple[int, int]]) -> None:
-    """Which comes first makes no difference, reversing one ranking negates tau, and it stays in [-1, 1]."""
-    first, second = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
-    tau = kendall_tau(first, second)
-    if len(set(first)) == 1 or len(set(second)) == 1:
-        assert tau is kendall_tau(second, first) is None
-        return
-    assert tau == pytest.approx(kendall_tau(second, first), abs=1e-12)
-    assert -1.0 <= tau <= 1.0
-    assert kendall_tau(first, [-value for value in second]) == pytest.approx(-tau, abs=1e-12)
-    assert kendall_tau(first, first) == pytest.approx(1.0, abs=1e-12)
-
-
-def test_tau_counts_the_pairs_that_changed_places() -> None:
-    """One exchange of neighbours among four is one pair of six: 4 / 6; values matter by their order alone."""
-    assert kendall_tau([1.0, 2.0, 3.0, 4.0], [10.0, 30.0, 20.0, 1e9]) == pytest.approx(4 / 6)
-    assert kendall_tau([], []) is None
-    with pytest.raises(ValueError, match="values"):
-        kendall_tau([1.0], [])
-
-
-@given(st.lists(st.floats(0.5, 2.0), max_size=20), st.floats(0.0, 0.5), st.floats(0.0, 0.5))
-def test_a_wider_tolerance_holds_no_less(sample: list[float], narrow: float, more: float) -> None:
-    """The share within a tolerance grows with it, and is null for no values."""
-    found, wider = share_within(sample, 1.0, narrow), share_within(sample, 1.0, narrow + more)
-    if not sample:
-        assert found is wider is None
-    else:
-        assert found is not None
-        assert wider is not None
-        assert 0.0 <= found <= wider <= 1.0
-
-
-def test_the_share_within_counts_both_sides() -> None:
-    """A hundredth above and below is within 1%, a fiftieth is not."""
-    assert share_within([0.991, 1.009, 1.02, 0.98], 1.0, 0.01) == 0.5
 
 
 @pytest.mark.parametrize(("place", "value"), TABLE.items())

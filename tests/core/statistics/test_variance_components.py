@@ -169,8 +169,7 @@ def test_an_effects_numbers_agree_with_each_other(seed: int, size: float) -> Non
         if effect.joint_low > 0.0 or effect.joint_high < 0.0:
             assert effect.confirmed
         assert effect.detectable is not None
-        assert effect.half_width is not None
-        assert effect.detectable > effect.half_width
+        assert effect.detectable > (effect.high - effect.low) / 2
 
 
 def test_without_any_noise_an_effect_is_certain_and_its_absence_too() -> None:

@@ -41,7 +41,7 @@ def _choose(source: PairFile, number: int, **options: object) -> Chosen:
 def test_an_export_is_read_back_as_it_was(tmp_path: Path, name: str) -> None:
     """Both forms give back the prompts and answers that training on the corpus would have."""
     examples = list(corpus_examples("full:train", 3, 20))
-    assert export_pairs(tmp_path / name, examples) == 40
+    assert export_pairs(tmp_path / name, examples, lambda _: None) == 40
     chosen = _choose(open_pairs(str(tmp_path / name)), 100)
     assert chosen.pairs == tuple((user_message(e.task), assistant_message(e.solution)) for e in examples)
     assert (chosen.num_rows, chosen.num_seen, chosen.left_out) == (40, 40, ())
@@ -51,7 +51,7 @@ def test_an_export_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     """Two exports of one seed are one file, byte for byte, and another seed's is another."""
     for form in ("parquet", "jsonl"):
         for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-            export_pairs(tmp_path / f"{name}.{form}", corpus_examples("full:train", seed, 3))
+            export_pairs(tmp_path / f"{name}.{form}", corpus_examples("full:train", seed, 3), lambda _: None)
         first, second, third = ((tmp_path / f"{name}.{form}").read_bytes() for name in "abc")
         assert first == second != third
 
@@ -59,7 +59,7 @@ def test_an_export_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
 def test_a_parquet_export_has_kernelbooks_columns(tmp_path: Path) -> None:
     """The columns are there, and get_init_inputs() of the programs gives [args, kwargs]; they are still tasks."""
     path = tmp_path / "pairs.parquet"
-    export_pairs(path, corpus_examples("full:train", 0, 2))
+    export_pairs(path, corpus_examples("full:train", 0, 2), lambda _: None)
     frame = pl.read_parquet(path)
     assert set(COLUMNS) <= set(frame.columns)
     for number, code in enumerate(frame["python_code"]):
@@ -82,12 +82,15 @@ def test_only_the_returned_list_is_wrapped() -> None:
 def test_another_ending_is_refused(tmp_path: Path) -> None:
     """A file for pairs says by its name which form it has."""
     with pytest.raises(UsageError, match=r"\.parquet or \.jsonl"):
-        export_pairs(tmp_path / "pairs.csv", [])
+        export_pairs(tmp_path / "pairs.csv", [], lambda _: None)
 
 
 def test_a_file_in_no_folder_is_refused(tmp_path: Path) -> None:
     """A mistyped folder is named, before anything is drawn for it, and not made."""
-    for export in (export_pairs, lambda path, tasks: export_rows(path, tasks, "trl")):
+    for export in (
+        lambda path, examples: export_pairs(path, examples, print),
+        lambda path, tasks: export_rows(path, tasks, "trl"),
+    ):
         with pytest.raises(UsageError, match=r"there is no folder .*nowhere$"):
             export(tmp_path / "nowhere" / "pairs.parquet", iter(()))
     assert not (tmp_path / "nowhere").exists()

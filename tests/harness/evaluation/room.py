@@ -15,7 +15,7 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.recipe.learner import Completion
 from tritonrl.core.task import Profile, Task
 from tritonrl.core.text.prompts import user_message
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.evaluation import evaluation as exam
 from tritonrl.harness.evaluation.asked import Criterion, TaskSelection
 from tritonrl.harness.evaluation.evaluation import (
@@ -141,7 +141,7 @@ class Room:
                 identity=identity,
                 questions=questions,
                 open_context=open_context,
-                progress=Silent(),
+                progress=Progress(),
                 by_suite=lambda _: by_suite,
             )
         finally:

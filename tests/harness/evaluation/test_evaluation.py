@@ -14,7 +14,7 @@ from tritonrl.cli import app
 from tritonrl.core.recipe.learner import COMPLETIONS
 from tritonrl.core.task import Profile, Task
 from tritonrl.core.verdict import Verdict
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
 from tritonrl.harness.evaluation import answers
 from tritonrl.harness.evaluation import evaluation as exam
@@ -166,7 +166,7 @@ def test_other_tasks_are_told_in_words(tmp_path: Path) -> None:
 def test_folders_of_another_kind_are_told(tmp_path: Path) -> None:
     """An exam is not taken in an ablation's folder or in a file, and its own is no ablation's."""
     config, results = tiny_config(), Results(root=tmp_path / "ablation")
-    run_grid(results, config, (), range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, (), range(1), lambda: stub_context(results, config), Progress())
     with pytest.raises(DriftError, match=r"ablation: an ablation's folder; use another --out$"):
         Room(root=results.root).sit(CORPUS)
     (tmp_path / "file").write_text("")

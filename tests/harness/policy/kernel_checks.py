@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import plain_ops
 import pytest
 import torch
-from tritonrl.harness.policy.sampling import torch_ops, triton_ops
-from tritonrl.harness.policy.sampling.torch_ops import Places
+from plain_ops import Places
+from tritonrl.harness.policy.sampling import triton_ops
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SHAPES = [(4, 2, 16), (3, 1, 64), (7, 1, 24), (2, 2, 32)]
@@ -34,7 +35,7 @@ def test_add_norm(width: int) -> None:
     """The sum, and its normalisation; without a second summand the first is left as it is."""
     hidden, added, weight = (torch.randn(*size, device=DEVICE) for size in ((5, width), (5, width), (width,)))
     for second in (added, None):
-        expected = torch_ops.add_norm(hidden, second, weight, 1e-6)
+        expected = plain_ops.add_norm(hidden, second, weight, 1e-6)
         torch.testing.assert_close(triton_ops.add_norm(hidden, second, weight, 1e-6), expected)
 
 
@@ -45,7 +46,7 @@ def test_place(num_heads: int, num_kv_heads: int, size: int) -> None:
     fused = torch.randn(6, (num_heads + 2 * num_kv_heads) * size, device=DEVICE)
     angles = torch.randn(250, size // 2, device=DEVICE).repeat(1, 2)
     pools = [torch.zeros(1000, num_kv_heads, size, device=DEVICE) for _ in range(4)]
-    expected = torch_ops.place(fused, pools[0], pools[1], places, angles.cos(), angles.sin(), num_heads)
+    expected = plain_ops.place(fused, pools[0], pools[1], places, angles.cos(), angles.sin(), num_heads)
     found = triton_ops.place(fused, pools[2], pools[3], places, angles.cos(), angles.sin(), num_heads)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(pools[2:], pools[:2])
@@ -67,7 +68,7 @@ def test_attend(num_heads: int, num_kv_heads: int, size: int, num_splits: int) -
         pool[~held.to(DEVICE)] = torch.nan
     found_pools = [pool.clone() for pool in pools]
     tables = (angles.cos(), angles.sin(), num_heads)
-    expected = torch_ops.attend(fused, *pools, places, *tables)
+    expected = plain_ops.attend(fused, *pools, places, *tables)
     found = triton_ops.attend(fused, *found_pools, places, *tables, num_splits)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(found_pools, pools, equal_nan=True)
@@ -77,7 +78,7 @@ def test_attend(num_heads: int, num_kv_heads: int, size: int, num_splits: int) -
 def test_gate() -> None:
     """Half of the columns gate the other half."""
     gates = torch.randn(5, 2 * 1100, device=DEVICE)
-    torch.testing.assert_close(triton_ops.gate(gates), torch_ops.gate(gates))
+    torch.testing.assert_close(triton_ops.gate(gates), plain_ops.gate(gates))
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
@@ -89,4 +90,4 @@ def test_draw(temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:
     even = ((torch.arange(12) + 0.5) / 12).to(DEVICE, torch.float64)
     even[0], even[-1] = 0.0, 1.0 - 2**-53
     found = triton_ops.draw(logits, even, temperature, 1.0)
-    assert found.tolist() == torch_ops.draw(logits, even, temperature, 1.0).tolist()
+    assert found.tolist() == plain_ops.draw(logits, even, temperature, 1.0).tolist()

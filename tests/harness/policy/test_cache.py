@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import plain_ops
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -17,7 +18,7 @@ from tritonrl.core.recipe.learner import Sampling, Training
 from tritonrl.harness.policy.learner import PolicyLearner
 from tritonrl.harness.policy.model.load import LoraShape, Policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter, load_adapter, reset_adapter, save_adapter
-from tritonrl.harness.policy.sampling import cache, torch_ops
+from tritonrl.harness.policy.sampling import cache
 from tritonrl.harness.policy.sampling import kv_pool as slotting
 from tritonrl.harness.policy.sampling.cache import SamplerCache, free_for_training, merge, release
 from tritonrl.harness.policy.sampling.continuous_batching import Request, complete
@@ -185,7 +186,7 @@ def answer(
     on_done: Callable[[int], None] = lambda _: None,
     captures: bool = False,
 ) -> list[list[int]]:
-    return complete(model, torch_ops, request, most_rows=most_rows, captures=captures, on_done=on_done, kept=kept)
+    return complete(model, plain_ops, request, most_rows=most_rows, captures=captures, on_done=on_done, kept=kept)
 
 
 @pytest.mark.parametrize("most_rows", [3, 64])

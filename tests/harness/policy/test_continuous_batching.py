@@ -6,12 +6,12 @@ import copy
 from collections.abc import Callable
 from types import ModuleType
 
+import plain_ops
 import pytest
 import torch
 from tritonrl.harness.policy.model.load import LoraShape, Policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter
 from tritonrl.harness.policy.sampling import engine as sampling
-from tritonrl.harness.policy.sampling import torch_ops
 from tritonrl.harness.policy.sampling.continuous_batching import Request, can_capture, complete
 from tritonrl.harness.policy.sampling.engine import sample, sample_tokens
 from tritonrl.harness.policy.sampling.fused_model import FusedModel
@@ -28,7 +28,7 @@ def refilled(
     temperature: float,
     most_rows: int,
     ends: frozenset[int] = frozenset(),
-    module: ModuleType = torch_ops,
+    module: ModuleType = plain_ops,
 ) -> list[list[int]]:
     seen: list[int] = []
     prompts = [[7], *(policy.encode_prompt(text) for text in REPEATED)]
@@ -42,7 +42,7 @@ def refilled(
     )
     with torch.inference_mode():
         model = FusedModel(policy.base)
-        captures = module is not torch_ops
+        captures = module is not plain_ops
         written = complete(model, module, request, most_rows=most_rows, captures=captures, on_done=seen.append)
     assert seen == list(range(1, len(prompts) + 1))
     return written

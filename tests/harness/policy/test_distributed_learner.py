@@ -44,7 +44,7 @@ with rank_zero_runs(config) as leads:
         losses = learner.finetune(None, pairs, training, out / "adapter", told.append)
         written = learner.sample(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
                                  max_new_tokens=24), told.append)
-        drawn = learner.draw(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
+        drawn = learner.sample(out / "adapter", prompts, range(5), Sampling(temperature=0.8, top_p=1.0,
                              max_new_tokens=24), told.append)
         assert drawn == written
         texts = [one.text for one in written]
@@ -104,7 +104,7 @@ class Spoken:
         return message
 
 
-@pytest.mark.parametrize("call", ["sample", "draw", "finetune", "reinforce"])
+@pytest.mark.parametrize("call", ["sample", "finetune", "reinforce"])
 def test_an_error_in_process_0_ends_the_command(monkeypatch: pytest.MonkeyPatch, call: str) -> None:
     """The others wait in the middle of a call, so its failure is no cell's; a training that diverges is one."""
     leader = object.__new__(distributed_learner.RankZeroLearner)

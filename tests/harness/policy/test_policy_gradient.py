@@ -235,7 +235,7 @@ def test_draws_are_the_samples_with_their_tokens(make_varied_policy: MakePolicy)
     learner = PolicyLearner(make_varied_policy("llama"))
     sampling = Sampling(temperature=1.0, top_p=1.0, max_new_tokens=30)
     prompts, seeds = ["a", "b"] * 8, range(16)
-    drawn = learner.draw(None, prompts, seeds, sampling, lambda _: None)
+    drawn = learner.sample(None, prompts, seeds, sampling, lambda _: None)
     assert drawn == learner.sample(None, prompts, seeds, sampling, lambda _: None)
     for one in drawn:
         is_ended = one.tokens[-1] in learner.policy.end_tokens

@@ -11,7 +11,7 @@ from tritonrl.core.recipe.extensions import ALL_CELLS, Extensions
 from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.analysis.rates import grid_cells
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.report.page import as_html
 from tritonrl.harness.report.sections import as_json, as_markdown, headline, sections
 from tritonrl.harness.report.sheet import Prose, sparkline
@@ -27,7 +27,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """A full grid of stand-ins whose `m` cells are then made perfect and whose others are made to fail."""
     config = tiny_config(evaluation={"level1_tasks": 2, "level2_tasks": 2, "samples_per_task": 2})
     results = Results(root=tmp_path_factory.mktemp("grid"))
-    run_grid(results, config, ALL_CELLS, range(2), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, ALL_CELLS, range(2), lambda: stub_context(results, config), Progress())
     on_m = pl.col("cell").str.contains("m")
     evaluation = results.read("evaluation").with_columns(
         correct=pl.when(on_m).then(True).otherwise(False), estimated_speedup=pl.when(on_m).then(2.0)
@@ -260,7 +260,7 @@ def test_partial_grid_names_what_it_cannot_tell(tmp_path: Path) -> None:
     """With two cells no effect is invented: the answers say that these cells cannot tell."""
     config, results = tiny_config(), Results(root=tmp_path)
     cells = (Extensions(), Extensions.parse("msct"))
-    run_grid(results, config, cells, range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, cells, range(1), lambda: stub_context(results, config), Progress())
     found = analyse(results)
     assert "cannot tell" in found.answers[2].answer
     assert any("14 of 16 cells were not run" in remark for remark in found.remarks)
@@ -274,14 +274,14 @@ def test_an_effect_that_is_on_everywhere_is_lost_in_the_mean(tmp_path: Path) -> 
     """With one extension on in all cells its effect is named as what it cannot be told from."""
     config, results = tiny_config(), Results(root=tmp_path)
     cells = (Extensions.parse("s"), Extensions.parse("ms"))
-    run_grid(results, config, cells, range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, cells, range(1), lambda: stub_context(results, config), Progress())
     assert "| S | with the mean, C, T |" in as_markdown(analyse(results))
 
 
 def test_a_control_alone_has_a_page(tmp_path: Path) -> None:
     """With nothing of the grid, and no timing, every form can still be made, and says what is missing."""
     config, results = tiny_config(verifier={"timing": "none"}), Results(root=tmp_path)
-    run_grid(results, config, parse_grid("c+binary"), range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, parse_grid("c+binary"), range(1), lambda: stub_context(results, config), Progress())
     found = analyse(results)
     html = as_html(found, results)
     assert "No cell of the grid has been run." in html

@@ -17,7 +17,7 @@ from rich.console import Console
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.report.candidates import gather, tasks_of
 from tritonrl.harness.report.curve_plots import held_out_plot, learning_plot
-from tritonrl.harness.report.effect_plots import Mark, Panel, effects_plot, forest_plot
+from tritonrl.harness.report.effect_plots import Mark, effects_plot, forest_plot
 from tritonrl.harness.report.page import asset
 from tritonrl.harness.report.sections import fitting_columns, print_report, sections
 from tritonrl.harness.report.sheet import Table
@@ -88,7 +88,7 @@ def test_each_panel_has_a_scale_of_its_own() -> None:
     """A panel with narrow intervals is drawn as wide as one whose intervals are thirty times as wide."""
     wide = Mark(label="M", value=0.1, low=-0.6, high=0.6, text="wide")
     narrow = Mark(label="M", value=0.01, low=-0.02, high=0.02, text="narrow")
-    drawn = forest_plot("both", [Panel(title="one", marks=(wide,)), Panel(title="other", marks=(narrow,))])
+    drawn = forest_plot("both", {"one": [wide], "other": [narrow]})
     assert drawn is not None
     assert "+50" in drawn
     assert "+2" in drawn

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.report.publish import publish
 from tritonrl.harness.settings import to_toml
 from tritonrl.harness.study.archive import pack, unpack
@@ -31,7 +31,7 @@ def finished(tmp_path: Path) -> Results:
     """A finished run of stand-ins, with the configuration that made it beside it."""
     results, config = Results(root=tmp_path / "run"), tiny_config()
     results.plan(order_cells(parse_grid("none"), range(1)))
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Progress())
     (tmp_path / "config.toml").write_text(to_toml(config))
     return results
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tritonrl.core.config import merge
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import DriftError, UsageError
 from tritonrl.harness.study.archive import describe, pack, unpack
 from tritonrl.harness.study.grid import GridOutcome, lost_starts, order_cells, parse_grid, run_grid
@@ -36,7 +36,7 @@ def run(results: Results, grid: str = GRID, seeds: int = SEEDS, starts: bool = T
     learner = (TeacherLearner if starts else Reinforced)(answers=solutions(config, range(SEEDS)))
     results.plan(order_cells(parse_grid(GRID), range(SEEDS)))
     return run_grid(
-        results, config, parse_grid(grid), range(seeds), lambda: stub_context(results, config, learner), Silent()
+        results, config, parse_grid(grid), range(seeds), lambda: stub_context(results, config, learner), Progress()
     )
 
 
@@ -68,7 +68,7 @@ def test_finished_cells_need_no_work(tmp_path: Path) -> None:
     def refuse() -> CellContext:
         raise AssertionError("everything is finished")
 
-    outcome = run_grid(results, tiny_config(), parse_grid(GRID), range(SEEDS), refuse, Silent())
+    outcome = run_grid(results, tiny_config(), parse_grid(GRID), range(SEEDS), refuse, Progress())
     assert (outcome.num_complete, outcome.num_cached) == (8, 8)
     assert results.read("cells").height == 8
 
@@ -150,7 +150,7 @@ def test_another_run_is_refused(tmp_path: Path) -> None:
     run(here, grid="none", seeds=1)
     pack(here, tmp_path / "parts", 1 << 20)
     config = merge({"rl": {"keep": 2}}, tiny_config())
-    run_grid(there, config, parse_grid("m"), range(1), lambda: stub_context(there, config), Silent())
+    run_grid(there, config, parse_grid("m"), range(1), lambda: stub_context(there, config), Progress())
     with pytest.raises(DriftError, match="another run"):
         unpack(tmp_path / "parts", there)
     assert there.places() == {("sft", 0), ("m", 0)}

@@ -12,7 +12,7 @@ from attrs import evolve
 from tritonrl.core.config import merge
 from tritonrl.core.corpus import FAMILIES, Split, split_of
 from tritonrl.core.recipe.learner import Completion
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import DriftError
 from tritonrl.harness.study.grid import count_samples, parse_grid, run_grid
 from tritonrl.harness.study.pipeline import CellContext, find_start, take_start
@@ -39,9 +39,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Results:
             learner=TeacherLearner(answers=solutions(config, [0])),
             judge=verifier,
             work=results.work,
-            progress=Silent(),
+            progress=Progress(),
         )
-        outcome = run_grid(results, config, parse_grid("none,msct"), range(1), lambda: line, Silent())
+        outcome = run_grid(results, config, parse_grid("none,msct"), range(1), lambda: line, Progress())
     assert (outcome.num_complete, outcome.num_failed) == (3, 0)
     return results
 
@@ -115,7 +115,7 @@ def test_evaluation_is_held_out_and_the_same_for_every_seed() -> None:
 def test_a_part_of_each_tasks_samples_is_audited(tmp_path: Path) -> None:
     """The first samples of a task have an audit, with its stages; the others have none, and rates leave them out."""
     config, results = tiny_config(rl={"rounds": 1, "samples_per_task": 3, "audited_samples": 2}), Results(root=tmp_path)
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Progress())
     candidates = results.read("candidates")
     assert set(candidates.filter(pl.col("audit_correct").is_null())["sample"]) == {2}
     assert candidates.filter(pl.col("sample") < 2)["audit_outcome"].null_count() == 0
@@ -139,7 +139,7 @@ def test_rounds_between_are_evaluated_every_so_often(tmp_path: Path, every: int,
         rl={"rounds": 5, "tasks_per_round": 1, "samples_per_task": 1, "keep": 1}, evaluation=evaluation
     )
     results = Results(root=tmp_path)
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config), Progress())
     found = results.read("evaluation").filter(pl.col("phase") == "rl")["round"].drop_nulls().unique().sort().to_list()
     assert found == after
     assert count_samples(config, "none") == 5 + 2 * len(after) + 2
@@ -154,7 +154,7 @@ def test_nothing_selected_leaves_the_model(tmp_path: Path) -> None:
 
     config, results = tiny_config(), Results(root=tmp_path)
     learner = Hopeless(answers={})
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config, learner), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config, learner), Progress())
     assert learner.num_finetunings == 1
     assert results.read("cells")["adapter"].n_unique() == 1
     assert results.read("rounds")["num_selected"].sum() == 0
@@ -171,7 +171,7 @@ def test_a_grid_starts_from_a_given_state(tmp_path: Path, monkeypatch: pytest.Mo
     learner = TeacherLearner(answers=solutions(config, [0, 1]))
     assert take_start(results, given) == find_start(results)
     line = evolve(stub_context(results, config, learner), given=find_start(results))
-    outcome = run_grid(results, config, parse_grid("none,msct"), range(2), lambda: line, Silent())
+    outcome = run_grid(results, config, parse_grid("none,msct"), range(2), lambda: line, Progress())
     assert (outcome.num_complete, outcome.num_failed) == (6, 0)
     starts = results.read("cells").filter(pl.col("cell") == "sft")
     assert starts.height == 2

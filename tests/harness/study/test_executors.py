@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 from attrs import Factory, define
-from tritonrl.harness.display import CellState, DisplayKind, Silent
+from tritonrl.harness.display import CellState, DisplayKind, Progress
 from tritonrl.harness.errors import TritonrlError, UsageError
 from tritonrl.harness.settings import ExecutorKind, load_config, to_toml
 from tritonrl.harness.study.grid import GridOutcome, order_cells, parse_grid, run_grid
@@ -39,7 +39,7 @@ ORDER = order_cells(CELLS, range(2))
 
 
 @define
-class Recording(Silent):
+class Recording(Progress):
     """Keeps what it is told of cells."""
 
     events: list[tuple[str, int, CellState, str]] = Factory(list)
@@ -52,7 +52,7 @@ class Recording(Silent):
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of the same grid, run in this process."""
     results, config = Results(root=tmp_path_factory.mktemp("alone")), tiny_config()
-    run_grid(results, config, CELLS, range(2), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, CELLS, range(2), lambda: stub_context(results, config), Progress())
     return results.root
 
 
@@ -142,7 +142,7 @@ def test_cells_wait_for_the_starts(results: Results, fake_slurm: Path, alone: Pa
 def test_what_is_complete_is_not_submitted(results: Results, fake_slurm: Path) -> None:
     """The same command again submits nothing, and of a larger grid only the rest."""
     config = tiny_config()
-    run_grid(results, config, CELLS[:1], range(2), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, CELLS[:1], range(2), lambda: stub_context(results, config), Progress())
     outcome, _ = submit(results)
     assert outcome == GridOutcome(num_complete=6, num_failed=0, num_cached=4)
     assert [path.name for path in fake_slurm.glob("*.job")] == ["1.job"]
@@ -227,7 +227,7 @@ def _check_ray(results: Results, alone: Path) -> None:
     (results.root / "fail-m").touch()
     (results.root / "kill-msct").touch()
     config, options = results.root / "config.toml", JobOptions(num_at_once=2)
-    outcome = run_on_ray(results, ORDER, config, options, Silent())
+    outcome = run_on_ray(results, ORDER, config, options, Progress())
     assert (outcome.num_complete, outcome.num_failed, outcome.num_unfinished) == (2, 2, 2)
     told = "\n".join(outcome.problems)
     assert "m seed 0: failed: RuntimeError: the model is on fire" in told
@@ -235,7 +235,7 @@ def _check_ray(results: Results, alone: Path) -> None:
     assert "  | working at msct seed 0 with 1 jobs" in told
     for name in ("fail-m", "kill-msct"):
         (results.root / name).unlink()
-    outcome = run_on_ray(results, ORDER, config, options, Silent())
+    outcome = run_on_ray(results, ORDER, config, options, Progress())
     assert outcome == GridOutcome(num_complete=6, num_failed=0, num_cached=2)
     assert equal_but_for_times(results.root, alone)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from tritonrl.core.recipe.extensions import GRID_CELLS, NAMED_GRIDS, CellSpec
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import DriftError, SandboxError, UsageError
 from tritonrl.harness.plain_text import render_plan
 from tritonrl.harness.settings import load_config
@@ -43,7 +43,7 @@ def run(results: Results, learner: TeacherLearner | None = None, grid: str = "no
     """Run a grid with stand-ins."""
     config = tiny_config()
     return run_grid(
-        results, config, parse_grid(grid), range(seeds), lambda: stub_context(results, config, learner), Silent()
+        results, config, parse_grid(grid), range(seeds), lambda: stub_context(results, config, learner), Progress()
     )
 
 
@@ -131,7 +131,7 @@ def test_finished_grid_is_a_no_op(tmp_path: Path) -> None:
     def refuse() -> CellContext:
         raise AssertionError("a finished grid must not open the line")
 
-    outcome = run_grid(results, tiny_config(), CELLS, range(1), refuse, Silent())
+    outcome = run_grid(results, tiny_config(), CELLS, range(1), refuse, Progress())
     assert outcome.num_cached == 3
     assert before == {path.name: path.read_bytes() for path in tmp_path.glob("*.parquet")}
 
@@ -191,7 +191,7 @@ def test_broken_infrastructure_ends_the_run(tmp_path: Path) -> None:
         config=config, learner=line.learner, judge=BrokenJudge(), work=results.work, progress=line.progress
     )
     with pytest.raises(SandboxError):
-        run_grid(results, config, CELLS, range(1), lambda: broken, Silent())
+        run_grid(results, config, CELLS, range(1), lambda: broken, Progress())
     assert results.cell_status("none", 0) is None
 
 
@@ -201,7 +201,7 @@ def test_drift_is_refused_with_the_field(tmp_path: Path) -> None:
     run(results)
     other = tiny_config(seed=1)
     with pytest.raises(DriftError, match=r"config\.seed: 0 -> 1"):
-        run_grid(results, other, CELLS, range(1), lambda: stub_context(results, other), Silent())
+        run_grid(results, other, CELLS, range(1), lambda: stub_context(results, other), Progress())
 
 
 def test_policy_drift_is_refused(tmp_path: Path) -> None:
@@ -288,7 +288,7 @@ results, config = Results(root=Path(sys.argv[1])), tiny_config()
 learner = TeacherLearner(answers=solutions(config, [0]), pause_s=0.05)
 line = stub_context(results, config, learner)
 print("ready", flush=True)
-run_grid(results, config, parse_grid("none,m,msct"), range(1), lambda: line, Silent())
+run_grid(results, config, parse_grid("none,m,msct"), range(1), lambda: line, Progress())
 """
 
 

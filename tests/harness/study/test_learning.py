@@ -11,7 +11,7 @@ from tritonrl.core.config import Config, merge
 from tritonrl.core.recipe.advantages import weigh_tokens
 from tritonrl.core.recipe.learner import Completion
 from tritonrl.core.task import Task
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.learning import Sample, choose, weigh_answers
 from tritonrl.harness.study.store import Results
@@ -111,7 +111,7 @@ def test_a_group_weighs_the_same_whatever_others_have_to_compare(task: Task, oth
 def run(folder: Path, config: Config, learner: TeacherLearner) -> Results:
     """One cell of stand-ins."""
     results = Results(root=folder)
-    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config, learner), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: stub_context(results, config, learner), Progress())
     return results
 
 
@@ -175,7 +175,7 @@ def test_no_audit_in_training(tmp_path: Path) -> None:
             assert len({(task.task_id, source) for task, source in pairs}) == len(pairs)
             return judge.verify_many(pairs, *rest)
 
-    run_grid(results, config, parse_grid("none"), range(1), lambda: evolve(context, judge=Counting()), Silent())
+    run_grid(results, config, parse_grid("none"), range(1), lambda: evolve(context, judge=Counting()), Progress())
     assert results.read("candidates")["audit_correct"].null_count() == 12
     assert results.read("rounds")["level1_audit_accuracy"].null_count() == 1
     assert set(results.read("stages")["verifier"]) == {"training"}

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from attrs import Factory, define
-from tritonrl.harness.display import CellState, Silent
+from tritonrl.harness.display import CellState, Progress
 from tritonrl.harness.errors import TritonrlError
-from tritonrl.harness.study.grid import GridOutcome, parse_grid, run_grid
+from tritonrl.harness.study.grid import GridOutcome, order_cells, parse_grid, run_grid
 from tritonrl.harness.study.runner.local_workers import run_locally, worker_environment
 from tritonrl.harness.study.store import Results
 
@@ -57,7 +57,7 @@ except SandboxError as error:
 
 
 @define
-class Recording(Silent):
+class Recording(Progress):
     """Keeps what it is told of cells."""
 
     events: list[tuple[str, CellState]] = Factory(list)
@@ -69,10 +69,10 @@ class Recording(Silent):
 def run(root: Path, trouble: str = "none", num_workers: int = 2, grid: str = GRID) -> tuple[GridOutcome, Recording]:
     """Run a grid of stand-ins in workers that get into trouble or not."""
     progress, command = Recording(), [sys.executable, "-c", WORKER, str(root), grid, trouble]
-    results, here = Results(root=root), os.getcwd()
+    results, order, here = Results(root=root), order_cells(parse_grid(grid), range(1)), os.getcwd()
     os.chdir(REPOSITORY)
     try:
-        return run_locally(results, parse_grid(grid), 1, command, num_workers, (), progress), progress
+        return run_locally(results, order, command, num_workers, (), progress), progress
     finally:
         os.chdir(here)
 
@@ -81,7 +81,7 @@ def run(root: Path, trouble: str = "none", num_workers: int = 2, grid: str = GRI
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of the same grid, run in one process without trouble."""
     results, config = Results(root=tmp_path_factory.mktemp("alone")), tiny_config()
-    run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_context(results, config), Silent())
+    run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_context(results, config), Progress())
     return results.root
 
 
@@ -116,7 +116,7 @@ def test_a_failing_cell_is_tried_once_in_a_run(tmp_path: Path, alone: Path) -> N
     assert Counter(state for _, state in progress.events)[CellState.FAILED] == 1
     assert Counter(state for _, state in progress.events)[CellState.RUNNING] == 5
     results, config = Results(root=tmp_path), tiny_config()
-    again = run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_context(results, config), Silent())
+    again = run_grid(results, config, parse_grid(GRID), range(1), lambda: stub_context(results, config), Progress())
     assert again == GridOutcome(num_complete=5, num_failed=0, num_cached=4)
     assert equal_but_for_times(tmp_path, alone)
 
@@ -176,11 +176,11 @@ def test_a_cut_run_continues_in_a_copy_elsewhere(tmp_path: Path) -> None:
     shutil.rmtree(first)
     results, config = Results(root=second), tiny_config()
     cells = parse_grid("none,m,s,c,t,ms,mc,mt")
-    outcome = run_grid(results, config, cells, range(1), lambda: stub_context(results, config), Silent())
+    outcome = run_grid(results, config, cells, range(1), lambda: stub_context(results, config), Progress())
     assert outcome.num_complete == 9
     assert outcome.num_cached >= 1
     whole = Results(root=tmp_path / "whole")
-    run_grid(whole, config, cells, range(1), lambda: stub_context(whole, config), Silent())
+    run_grid(whole, config, cells, range(1), lambda: stub_context(whole, config), Progress())
     assert equal_but_for_times(second, whole.root)
 
 

@@ -9,7 +9,7 @@ import pytest
 from tritonrl.core.config import merge
 from tritonrl.core.corpus import Split, has_teacher, split_of
 from tritonrl.core.recipe.curriculum import count_successes, start
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import (
@@ -47,7 +47,7 @@ def test_a_run_rewards_speed_after_correctness(tmp_path: Path) -> None:
     )
     results = Results(root=tmp_path)
     line = stub_context(results, config)
-    outcome = run_grid(results, config, parse_grid("none"), range(1), lambda: line, Silent())
+    outcome = run_grid(results, config, parse_grid("none"), range(1), lambda: line, Progress())
     assert (outcome.num_complete, outcome.num_failed) == (2, 0)
     found = results.read("candidates")
     for number, paid in ((0, 0.7), (1, 0.5 + 0.5 * 2 / 3)):

@@ -15,7 +15,7 @@ from tritonrl.core.text.extraction import extract
 from tritonrl.core.text.prompts import user_message
 from tritonrl.harness.datasets.kernelbook import Flaw
 from tritonrl.harness.datasets.pairs import identify_pairs
-from tritonrl.harness.display import Silent
+from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import DriftError, UsageError
 from tritonrl.harness.reference.graph.operation_trace import fingerprint_task
 from tritonrl.harness.study import contamination as admission_module
@@ -101,7 +101,7 @@ def test_a_suite_of_another_name_is_refused_at_once(tmp_path: Path) -> None:
     """`against` names a suite or the evaluation; another name is one line that says which there are."""
     config = merge({"against": "core13:novel"})
     with pytest.raises(UsageError, match=r"against = core13:novel: .*; or evaluation"):
-        run_grid(Results(root=tmp_path), config, (), range(1), lambda: pytest.fail("opened"), Silent())
+        run_grid(Results(root=tmp_path), config, (), range(1), lambda: pytest.fail("opened"), Progress())
     assert identify_against(Config()) is None
     with pytest.raises(ConfigError, match="against"):
         merge({"against": " "})
@@ -165,7 +165,7 @@ def test_a_start_on_a_file_is_known_by_its_rows(tmp_path: Path) -> None:
     config = tiny_config(sft={"num_pairs": 2, "data": f"kernelbook:{path}"})
     results = Results(root=tmp_path / "out")
     learner = TeacherLearner(answers=solutions(config, range(1)))
-    outcome = run_grid(results, config, (), range(1), lambda: stub_context(results, config, learner), Silent())
+    outcome = run_grid(results, config, (), range(1), lambda: stub_context(results, config, learner), Progress())
     assert outcome.num_complete == 1
     adapter = results.root / results.read("cells")["adapter"][0]
     story = json.loads(adapter.with_name("data.json").read_text())
@@ -175,7 +175,7 @@ def test_a_start_on_a_file_is_known_by_its_rows(tmp_path: Path) -> None:
     write_parquet(path, [other])
     identify_pairs.cache_clear()  # as a later process would find it
     with pytest.raises(DriftError, match=f"files: kernelbook:{path} has changed since$"):
-        run_grid(results, config, parse_grid("none"), range(1), lambda: pytest.fail("opened"), Silent())
+        run_grid(results, config, parse_grid("none"), range(1), lambda: pytest.fail("opened"), Progress())
 
 
 def test_data_that_cannot_be_used_claims_no_folder(tmp_path: Path) -> None:
@@ -184,11 +184,11 @@ def test_data_that_cannot_be_used_claims_no_folder(tmp_path: Path) -> None:
     config = tiny_config(sft={"num_pairs": 2, "data": f"kernelbook:{path}"})
     results = Results(root=tmp_path / "out")
     with pytest.raises(UsageError, match="no pair to train on"):
-        run_grid(results, config, (), range(1), lambda: stub_context(results, config), Silent())
+        run_grid(results, config, (), range(1), lambda: stub_context(results, config), Progress())
     assert results.recorded() is None
     write_parquet(path, [make_row()])
     identify_pairs.cache_clear()
-    assert run_grid(results, config, (), range(1), lambda: stub_context(results, config), Silent()).num_complete == 1
+    assert run_grid(results, config, (), range(1), lambda: stub_context(results, config), Progress()).num_complete == 1
 
 
 def test_launches_of_teachers_are_drawn_where_asked(verifier: Verifier) -> None:

@@ -60,7 +60,6 @@ class Recipe:
     learning_rate: float = 3e-3
     weight_decay: float = 0.1
     warmup_steps: int = 150
-    schedule: str = "wsd"
     decay_share: float = 0.3
     attention: str = "auto"
     compile: bool = True
@@ -229,10 +228,7 @@ def batches(num_rows: int, size: int, seed: int, device: torch.device) -> Iterat
 
 def learning_rate_share(recipe: Recipe, step: int, progress: float) -> float:
     """The learning rate as a share of its peak: warm-up by steps, then by the share of the time that has passed."""
-    warm = min(1.0, (step + 1) / recipe.warmup_steps)
-    if recipe.schedule == "wsd":
-        return warm * min(1.0, (1.0 - progress) / recipe.decay_share)
-    return warm * max(0.0, 1.0 - progress)
+    return min(1.0, (step + 1) / recipe.warmup_steps) * min(1.0, (1.0 - progress) / recipe.decay_share)
 
 
 def save_checkpoint(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -308,7 +304,6 @@ def train(trainer: Trainer, data: Data, validation: Data, tokenizer: Any, out: P
 
 
 def parse_arguments(arguments: list[str]) -> tuple[Recipe, argparse.Namespace]:
-    """Return the recipe, and where to write."""
     program = "python -m tritonrl.harness.bench.policy.pretrain.pretrain"
     parser = argparse.ArgumentParser(prog=program, description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for checkpoints and training.json")
@@ -326,7 +321,6 @@ def parse_arguments(arguments: list[str]) -> tuple[Recipe, argparse.Namespace]:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the recipe that the arguments give."""
     from transformers.utils.logging import disable_progress_bar
 
     recipe, options = parse_arguments(arguments)
@@ -368,14 +362,7 @@ def main(arguments: list[str]) -> None:
     print(f"{parameters:,} parameters", flush=True)
     trainer = Trainer(recipe, model, device)
     data, validation = (to_device(part, device, recipe.batch_rows) for part in (rows, validation_rows))
-    try:
-        trainer.warm_up(data, validation)
-    except RuntimeError as error:  # an older torch may not compile FlexAttention for these sizes
-        if not trainer.flex:
-            raise
-        print(f"FlexAttention failed ({error}); using a dense mask", flush=True)
-        trainer = Trainer(evolve(recipe, attention="dense"), model, device)
-        trainer.warm_up(data, validation)
+    trainer.warm_up(data, validation)
     log = train(trainer, data, validation, tokenizer, options.out)
     log = {"recipe": asdict(recipe), "parameters": parameters, "data": facts, "preparation_seconds": seconds, **log}
     (options.out / "training.json").write_text(json.dumps(log, indent=1))

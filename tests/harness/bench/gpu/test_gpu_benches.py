@@ -10,9 +10,10 @@ from tritonrl.core.config import TimingConfig, VerifierConfig
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.verdict import StageResult, Verdict
-from tritonrl.harness.bench.gpu.agreement import VerdictCount, compare_verdicts
+from tritonrl.harness.bench.gpu.agreement import compare_verdicts
 from tritonrl.harness.bench.gpu.crashes import CRASHES, draw_sources
-from tritonrl.harness.bench.verifier.mix import Kind, Labelled, RunningCount, say_tenths
+from tritonrl.harness.bench.verifier.mix import Kind, Labelled
+from tritonrl.harness.bench.watching import RunningCount
 from tritonrl.harness.gpu_check import double_task
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.recordings import probe_compile
@@ -75,35 +76,10 @@ def test_without_a_gpu_the_benches_say_so(command: str) -> None:
     assert result.stderr.strip().splitlines() == ["tritonrl: verifier.backend: cuda cannot be used: no GPU is seen"]
 
 
-@pytest.mark.parametrize(("num_all", "lines"), [(200, 10), (7, 7), (1, 1)])
-def test_progress_is_said_ten_times_at_most(capsys: pytest.CaptureFixture[str], num_all: int, lines: int) -> None:
-    """Each verdict is counted, and few of them are worth a line; the last one is."""
-    note = say_tenths(num_all)
-    for _ in range(num_all):
-        note(0, verdict(Outcome.PASSED, Stage.TIMING))
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == lines
-    assert said[-1] == f"{num_all} of {num_all} verdicts"
-
-
 def test_a_bench_that_is_cut_off_has_said_how_many_it_rejected(capsys: pytest.CaptureFixture[str]) -> None:
-    """One verdict in 25 is worth a line, with what was rejected by then, and so is each rejection, with its reason."""
-    running = RunningCount()
+    """One verdict in 25 is worth a line, with what was rejected by then, and so is the last."""
+    running = RunningCount(60, "rejected")
     for number in range(60):
-        outcome = Outcome.WRONG_VALUES if number == 30 else Outcome.PASSED
-        running.note(verdict(outcome, Stage.FULL), str(number))
-    said = ["25 verdicts, 0 rejected", "30: wrong_values@full: why", "50 verdicts, 1 rejected"]
+        running.note(number == 30)
+    said = ["25 of 60 verdicts, 0 rejected", "50 of 60 verdicts, 1 rejected", "60 of 60 verdicts, 1 rejected"]
     assert capsys.readouterr().err.splitlines() == said
-
-
-def test_two_backends_are_compared_while_they_are_at_it() -> None:
-    """The second backend's count says how many verdicts agree so far, in whatever order they arrive."""
-    accepted, wrong = verdict(Outcome.PASSED, Stage.TIMING), verdict(Outcome.WRONG_VALUES, Stage.FULL)
-    said: list[str] = []
-    first = VerdictCount(backend="cuda", num_all=2, others=[], say=said.append)
-    second = VerdictCount(backend="interpret", num_all=2, others=[accepted, wrong], say=said.append)
-    first.note(0, accepted)
-    first.note(1, wrong)
-    second.note(1, accepted)
-    second.note(0, accepted)
-    assert said == ["cuda: 2 of 2 verdicts, 1 accepted", "interpret: 2 of 2 verdicts, 2 accepted, 1 agree"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render as render_task
-from tritonrl.harness.bench.verifier.attacks import judge_attacks, read_attack, read_attacks, render
+from tritonrl.harness.bench.verifier.attacks import judge_attacks, read_attack, read_attacks
 from tritonrl.harness.errors import UsageError
 
 TASK = "l1-unary-7fce4ae6f9f1a504"
@@ -33,7 +33,7 @@ def test_a_right_kernel_among_the_attacks_is_told_as_accepted(tmp_path: Path) ->
     }
     assert figures.num_accepted == 1
     assert rounds == [2]
-    assert render(figures)[0].startswith("1 of 3 accepted (3 attacks, 1 seeds")
+    assert (figures.num_attacks, len(figures.seeds)) == (3, 1)
 
 
 @pytest.mark.parametrize(
