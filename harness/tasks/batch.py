@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from ...core.config import Config
 from ...core.config_fields import show_value
 from ...core.outcome import printable
-from ...core.recipe.extensions import VerifierSpec
+from ...core.recipe.extensions import RewardSpec, VerifierSpec
 from ...core.recipe.reward import combine
 from ...core.task import Task
 from ...core.verdict import Verdict
@@ -51,7 +51,7 @@ def verdict_plain(verdict: Verdict, spec: VerifierSpec, config: Config) -> dict[
         "speedup": verdict.speedup,
         "torch_operators": verdict.torch_operators,
         "declared": verdict.declared,
-        "reward": combine(verdict, spec.stop_early, config.reward).total,
+        "reward": combine(verdict, RewardSpec(partial_credit=spec.stop_early), config.reward).total,
     }
     if config.verifier.timing == "simulated":
         plain["estimated_speedup"] = verdict.estimated_speedup
