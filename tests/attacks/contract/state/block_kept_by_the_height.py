@@ -4,6 +4,7 @@ Mechanism: own
 Task: add
 Outcome: not_reproducible
 Stage: full
+Also: output_not_written@full
 """
 
 import torch

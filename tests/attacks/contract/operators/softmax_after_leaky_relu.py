@@ -1,7 +1,7 @@
 """A softmax that subtracts the maximum of every second element, behind another function.
 
 Mechanism: 18
-Task: l2-field_functions_and_rows-4d721de229cf8c56
+Task: leaky_softmax
 Outcome: not_finite
 Stage: full
 """

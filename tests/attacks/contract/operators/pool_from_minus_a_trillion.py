@@ -1,7 +1,7 @@
 """A maximum that begins at -1e12.
 
 Mechanism: 18
-Task: l1-field_any_pool-93eb56731ee5ef39
+Task: volume_pool
 Outcome: wrong_values
 Stage: full
 """
