@@ -31,9 +31,9 @@ from .zygote import CONFINED, MAX_ANSWER_BYTES
 
 _START_TIMEOUT_S = 120.0
 _END_TIMEOUT_S = 5.0
-_NEARLY = 0.9
-"""The kernel counts a process' seconds by its ticks where it limits them, and precisely where it tells them: beside
-other work these may be far less. So SIGXCPU is believed as it is, and only who ignores that comes to SIGKILL."""
+_NEARLY = 0.75
+"""Of the limit. The kernel counts seconds by its ticks where it limits them, and precisely where it tells them:
+beside other work these may be far less. SIGXCPU is believed as it is; SIGKILL may be for want of memory, too."""
 _INHERITED = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
 """All that a child has of the judge's environment, so that it finds no token of the user's there."""
 

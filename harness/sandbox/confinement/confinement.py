@@ -218,11 +218,10 @@ def _set_limits(limits: LimitsConfig, num_other_tasks: int) -> None:
         (resource.RLIMIT_NOFILE, 1024),
         (resource.RLIMIT_CORE, 0),
     ):
-        most = resource.getrlimit(kind)[1]
-        # at the soft limit of time the kernel sends a signal of its own: one by SIGKILL may be for want of memory
-        hard = value + 1 if kind == resource.RLIMIT_CPU else value
-        soft, hard = (each if most == resource.RLIM_INFINITY else min(each, most) for each in (value, hard))
-        resource.setrlimit(kind, (soft, hard))
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        # no softer limit of time: the first process of a namespace does not hear SIGXCPU
+        resource.setrlimit(kind, (value, value))
 
 
 def _num_other_tasks() -> int:

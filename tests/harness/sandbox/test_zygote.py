@@ -133,12 +133,12 @@ def test_time_that_a_job_waits_for_a_processor_is_known() -> None:
     ("by", "told_s", "outcome"),
     [
         (signal.SIGXCPU, 2.1, Outcome.TIMEOUT),
-        (signal.SIGKILL, 4.9, Outcome.TIMEOUT),
+        (signal.SIGKILL, 3.2, Outcome.TIMEOUT),
         (signal.SIGKILL, 2.1, Outcome.CRASHED),
     ],
 )
 def test_a_limit_of_time_is_known_by_its_signal(by: signal.Signals, told_s: float, outcome: Outcome) -> None:
-    """Whatever seconds a loaded machine tells of a child, SIGXCPU is the limit's; SIGKILL may be for want of memory."""
+    """SIGXCPU is the limit's, whatever seconds are told; SIGKILL is where they are most of it, else want of memory."""
     status = {"exit": -by, "killed_for": "", "cpu_s": told_s}
     died = read_end(status, CONFINED, b"token", LimitsConfig(cpu_s=4))
     assert isinstance(died, Died)
