@@ -102,8 +102,8 @@ RELATING: tuple[Operation, ...] = (SUBTRACT, SUBTRACT, RESIDUAL, GATE, GATE)
 """How a value and a statistic of it become one."""
 _SQUARING = frozenset({"signed_square", "squared_difference"})
 _ATTEMPTS = 30
-_OLDER = tuple(operation for operation in POINTWISE if operation is not SOFT_CAP)
-STEPS = ((*_OLDER, *NEW_UNARY, *FURTHER), (*_PLAIN, *NEW_BINARY))
+_WITHOUT_CAP = tuple(operation for operation in POINTWISE if operation is not SOFT_CAP)
+STEPS = ((*_WITHOUT_CAP, *NEW_UNARY, *FURTHER), (*_PLAIN, *NEW_BINARY))
 """What a chain of an open task may have; a third of it no older chain has."""
 
 

@@ -13,7 +13,6 @@ from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .expressions import (
     assign_own,
-    attribute_of_self,
     call,
     calls_in,
     dotted,
@@ -46,7 +45,7 @@ class Operator:
 
 
 _REDUCTION = Operator("tm", extra=("dim",))
-_POOLING = ("kernel_size", "stride", "padding")
+POOLING = ("kernel_size", "stride", "padding")
 OPERATORS: dict[str, Operator] = {
     "relu": Operator("tfm", "ReLU"),
     "sigmoid": Operator("tm", "Sigmoid"),
@@ -77,7 +76,7 @@ OPERATORS: dict[str, Operator] = {
     **dict.fromkeys(("cumsum", "cumprod", "var", "std"), _REDUCTION),
     **{key: Operator("tm", num_tensors=2) for key in ("matmul", "bmm", "mv", "mm", "maximum", "minimum", "lerp")},
     **{
-        f"{kind}_pool{rank}d": Operator("f", f"{title}Pool{rank}d", _POOLING)
+        f"{kind}_pool{rank}d": Operator("f", f"{title}Pool{rank}d", POOLING)
         for kind, title in (("max", "Max"), ("avg", "Avg"))
         for rank in (1, 2, 3)
     },
@@ -362,43 +361,3 @@ def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None
     for node in program.statements():
         replace_in(node, change_cap)
         replace_in(node, change)
-
-
-_MODULE_NUMBERS: dict[str, tuple[str, ...]] = {
-    f"nn.{operator.module}": operator.extra
-    for operator in OPERATORS.values()
-    if operator.module and operator.extra not in ((), ("dim",), _POOLING)
-}
-
-
-def read_numbers(program: Program) -> list[tuple[float, str]]:
-    """Return the fractional numbers that a model keeps or computes with, each with the expression that reads it."""
-    constants = dict(program.constants)
-    outside = dict((*program.values, *program.constants))
-    given = {parameter.name: parameter.value for parameter in program.parameters}
-
-    def resolve(node: ast.expr) -> float | None:
-        for known in (given, outside):
-            node = known.get(node.id, node) if isinstance(node, ast.Name) else node
-        number = number_of(node)
-        return number if isinstance(number, float) else None
-
-    read = {attribute_of_self(part) for node in program.statements() for part in walk(node)}
-    found: list[tuple[float | None, str]] = []
-    for attribute, value in program.attributes().items():
-        is_row = isinstance(value, ast.Call) and path_of(value.func) == "nn.Sequential"
-        rows = enumerate(value.args) if isinstance(value, ast.Call) and is_row else ()
-        for path, made in [(f"{attribute}[{place}]", part) for place, part in rows] or [(attribute, value)]:
-            if isinstance(made, ast.Name):
-                # what only a layer was given is read there
-                found += [(resolve(made), f"self.{path}")] if attribute in read else []
-            elif isinstance(made, ast.Call) and (keys := _MODULE_NUMBERS.get(path_of(made.func))):
-                words = dict(zip(keys, made.args, strict=False)) | {one.arg: one.value for one in made.keywords}
-                found += [(resolve(words[key]), f"self.{path}.{key}") for key in keys if key in words]
-    for node in program.statements():
-        for part in walk(node):
-            if isinstance(part, ast.Name) and part.id in constants:
-                found.append((resolve(part), part.id))
-            elif isinstance(part, (ast.Constant, ast.UnaryOp)) and isinstance(number := number_of(part), float):
-                found.append((number, repr(number)))
-    return [(number, reader) for number, reader in found if number is not None]

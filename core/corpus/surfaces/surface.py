@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from attrs import evolve, frozen
@@ -26,7 +25,8 @@ from .expressions import call, path_of, rename_in, words_in
 from .flags import ask_flag
 from .flow import arrange_flow
 from .layout import Layout, write_body, write_constants, write_parameters
-from .operators import pass_forward_numbers, read_numbers, spell_operators
+from .named_numbers import name_numbers
+from .operators import pass_forward_numbers, spell_operators
 from .parameters import fill_parameters, keep_root, pass_initial_values, pass_shapes
 from .program import Program, read_program
 from .sizes import profile_names, write_sizes
@@ -282,31 +282,4 @@ def _write_forward(forward: str, program: Program, renamed: Renamed) -> str:
     if renamed.inputs:
         # neither attributes, nor keywords of a launch, nor texts
         forward = re.sub(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'])(?!=[^=])", local, forward)
-    return _name_numbers(forward, program)
-
-
-_NUMBER = re.compile(r"(?<==)-?\d+(?:\.\d+(?:e-?\d+)?|e-?\d+)(?=[,)])")
-"""A fractional number that a keyword gives: whole ones are dimensions and blocks."""
-
-
-def _name_numbers(forward: str, program: Program) -> str:
-    """Give functions the numbers by what reads them in the program: `scale=self.scale`, where it keeps `scale`.
-
-    An answer that names a number copies it, one that writes it has to find what the constructor was given.
-    """
-    readers: dict[float, list[str]] = {}
-    for number, reader in read_numbers(program):
-        readers.setdefault(number, []).append(reader)
-    counts = Counter(float(found) for found in _NUMBER.findall(forward))
-    # of several numbers that are equal each stands for itself, as long as none is missing
-    known = {
-        number: found[:1] * counts[number] if len(set(found)) == 1 else found
-        for number, found in readers.items()
-        if len(set(found)) == 1 or len(found) == counts[number]
-    }
-
-    def change(match: re.Match[str]) -> str:
-        found = known.get(float(match[0]))
-        return found.pop(0) if found else match[0]
-
-    return _NUMBER.sub(change, forward)
+    return name_numbers(forward, program)

@@ -245,3 +245,17 @@ def test_what_heldout_dialects_do_alone_is_met_there_alone(field: list[Example],
     )
     assert set(own) == {":param ", "\n  def forward", "----------\n"}
     assert max(own.values()) < 1_000_000
+
+
+def test_a_number_of_a_layer_is_read_from_the_layer(field: list[Example]) -> None:
+    """Whether its author wrote it or named it, and though the constructor keeps it too; else it had to be looked up."""
+    given: list[tuple[str, str]] = []
+    for example in field:
+        layers = re.findall(r"self\.(\w+) = nn\.(?:LeakyReLU|ELU|CELU)\(", example.task.source)
+        forward = example.solution.partition("def forward")[2].partition("\n\n\ndef ")[0]
+        numbers = re.findall(r"\b(?:slope|alpha)=([^,)\s]+)", forward)
+        given += zip(layers, numbers, strict=True) if len(layers) == len(numbers) == 1 else []
+    read = [number for layer, number in given if number.startswith(f"self.{layer}.")]
+    assert len(given) > 3
+    # two equal numbers may stand for one another
+    assert len(read) >= len(given) - 1
