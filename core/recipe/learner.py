@@ -7,6 +7,7 @@ their arguments and of the learner's fingerprint alone, which is what allows the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from math import ceil
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,6 +54,10 @@ class Completion:
     @property
     def num_tokens(self) -> int:
         return len(self.tokens)
+
+
+OnDrawn = Callable[[int, Completion], None]
+"""Called with a completion and the position of its prompt."""
 
 
 @frozen(kw_only=True)
@@ -155,9 +160,18 @@ class Learner(Protocol):
         """Of each prompt and answer, whether the model can read both at once."""
 
     def sample(
-        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: OnDone,
+        on_drawn: OnDrawn = lambda *_: None,
     ) -> list[Completion]:
-        """One completion for each prompt, drawn with the seed beside it."""
+        """One completion for each prompt, drawn with the seed beside it.
+
+        `on_drawn` is told of a completion before others are drawn, where something else can be done meanwhile.
+        """
 
     def reinforce(
         self,
@@ -195,6 +209,9 @@ class Judge(Protocol):
         on_bad_task: Callable[[int, Exception], None] | None = None,
     ) -> list[Verdict]:
         """A verdict for each (task, source), in order; none where `on_bad_task` is told why its task has none."""
+
+    def verify_ahead(self, spec: VerifierSpec, jobs: int) -> AbstractContextManager[Callable[[Task, str], None]]:
+        """What is called with a task and a source has it verified, for `verify_many` to find; leaving waits for all."""
 
     def gather(self, task: Task, source: str, spec: VerifierSpec) -> Candidate:
         """The candidate with the evidence behind its verdict."""

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from ...core.config import Config, identity, merge
-from ...core.recipe.learner import COMPLETIONS, Completion, Sampling
+from ...core.recipe.learner import COMPLETIONS, Completion, OnDrawn, Sampling
 from ...core.serialisation import differences, from_plain
 from ..display import DisplayKind
 from ..errors import UsageError
@@ -107,6 +107,7 @@ class Absent(Untrained):
         seeds: Sequence[int],
         sampling: Sampling,
         on_done: Callable[[int], None],
+        on_drawn: OnDrawn = lambda *_: None,
     ) -> list[Completion]:
         """Called for what was not taken over; raises UsageError."""
         raise UsageError(f"--answers {self.folder}: not all of its answers are drawn; end that exam's command first")

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from ...core.recipe.learner import Completion, Sampling
+from ...core.recipe.learner import Completion, OnDrawn, Sampling
 from ...core.serialisation import fingerprint, to_plain
 from ..errors import TritonrlError, UsageError
 from ..http_client import PatientClient, describe
@@ -87,6 +87,7 @@ class ApiModel(Untrained):
         seeds: Sequence[int],
         sampling: Sampling,
         on_done: Callable[[int], None],
+        on_drawn: OnDrawn = lambda *_: None,
     ) -> list[Completion]:
         """One completion for each prompt, asked with the seed beside it; raises UsageError or TritonrlError.
 

@@ -36,7 +36,7 @@ def _lead(call: str) -> Any:
 
     def lead(self: PolicyLearner, *arguments: Any) -> Any:
         # what listens to the call's progress is process 0's alone
-        self.world.broadcast((call, arguments[:-1]))
+        self.world.broadcast((call, tuple(argument for argument in arguments if not callable(argument))))
         with _ending_all():
             return getattr(PolicyLearner, call)(self, *arguments)
 

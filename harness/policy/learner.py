@@ -26,6 +26,7 @@ from ...core.config import PolicyConfig
 from ...core.recipe.learner import (
     Answer,
     Completion,
+    OnDrawn,
     OnStep,
     PolicyUpdate,
     Sampling,
@@ -79,12 +80,20 @@ class PolicyLearner:
         seeds: Sequence[int],
         sampling: Sampling,
         on_done: Callable[[int], None],
+        on_drawn: OnDrawn = lambda *_: None,
     ) -> list[Completion]:
-        """One completion for each prompt, drawn with the seed beside it."""
+        """One completion for each prompt, drawn with the seed beside it.
+
+        `on_drawn` hears early of this process's own completions, from a GPU: processors are busy with sampling itself.
+        """
         if self.engine is not None:
             return self.engine.sample(self.policy, adapter, prompts, seeds, sampling, on_done)
         enter_state(self.policy, adapter)
         share, size = self.world.slice_of(len(prompts)), self.world.size
+
+        def tell(number: int, completion: Completion) -> None:
+            on_drawn(share.start + number, completion)
+
         with holding_gpu_lock(self.gpu_lock, lambda done: on_done(min(len(prompts), done * size))) as report:
             completions = sample(
                 self.policy,
@@ -94,6 +103,7 @@ class PolicyLearner:
                 top_p=sampling.top_p,
                 max_new_tokens=sampling.max_new_tokens,
                 on_progress=report,
+                on_drawn=tell if self.policy.device.type == "cuda" else None,
             )
         parts = self.world.collect(completions)
         if size > 1:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from ...core.config import RlConfig
 from ...core.recipe.advantages import compute_advantages, is_mixed, is_used, select
-from ...core.recipe.learner import Answer, Completion, PolicyUpdate, Sampling, UpdateFigures
+from ...core.recipe.learner import Answer, Completion, OnDrawn, PolicyUpdate, Sampling, UpdateFigures
 from ...core.seeds import derive
 from ...core.serialisation import from_plain, to_plain
 from ...core.task import Task
@@ -45,13 +45,14 @@ def draw(
     seeds: Sequence[int],
     sampling: Sampling,
     phase: str,
+    on_drawn: OnDrawn,
 ) -> list[Completion]:
     """Draw a completion for each task; best-of-n has no use for its tokens, and knows none."""
     if context.config.rl.algorithm != "best-of-n":
-        work = draw_tokens(context, model, tasks, seeds, sampling, phase)
+        work = draw_tokens(context, model, tasks, seeds, sampling, phase, on_drawn)
         journal.seconds.sample += work.seconds
         return [from_plain(plain, Completion) for plain in work.value]
-    work = draw_answers(context, model, tasks, seeds, sampling, phase)
+    work = draw_answers(context, model, tasks, seeds, sampling, phase, on_drawn=on_drawn)
     journal.seconds.sample += work.seconds
     # of answers that an earlier version drew nobody knows, and best-of-n does not ask
     return [Completion(text=text, tokens=(), finished=finished is not False) for text, finished in work.value]

@@ -15,9 +15,10 @@ from attrs import evolve, frozen
 
 from ...core.config import Config, RlConfig, SftConfig
 from ...core.recipe.extensions import VerifierSpec
-from ...core.recipe.learner import COMPLETIONS, Judge, Learner, Sampling, Training
+from ...core.recipe.learner import COMPLETIONS, Judge, Learner, OnDrawn, Sampling, Training
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
+from ...core.text.extraction import extract
 from ...core.text.prompts import user_message
 from ...core.verdict import Verdict
 from ..display import Progress
@@ -132,6 +133,7 @@ def draw_answers(
     sampling: Sampling,
     phase: str,
     prompts: Sequence[str] | None = None,
+    on_drawn: OnDrawn = lambda *_: None,
 ) -> Work:
     """Draw a completion for each task, drawn by the seed beside it, as a unit of work that is done once.
 
@@ -151,7 +153,7 @@ def draw_answers(
 
     def make(_: Path) -> list[tuple[str, bool]]:
         context.progress.phase(f"{phase}: sampling", len(prompts))
-        drawn = context.learner.sample(model.folder, prompts, seeds, sampling, context.progress.advance)
+        drawn = context.learner.sample(model.folder, prompts, seeds, sampling, context.progress.advance, on_drawn)
         return [(completion.text, completion.finished) for completion in drawn]
 
     work = context.work.once(COMPLETIONS, key, make)
@@ -160,7 +162,13 @@ def draw_answers(
 
 
 def draw_tokens(
-    context: CellContext, model: Model, tasks: Sequence[Task], seeds: Sequence[int], sampling: Sampling, phase: str
+    context: CellContext,
+    model: Model,
+    tasks: Sequence[Task],
+    seeds: Sequence[int],
+    sampling: Sampling,
+    phase: str,
+    on_drawn: OnDrawn = lambda *_: None,
 ) -> Work:
     """`draw_answers` with the tokens that were drawn: plain `Completion`s; raises UsageError where vLLM draws them."""
     if context.config.policy.engine != "own":
@@ -177,10 +185,24 @@ def draw_tokens(
 
     def make(_: Path) -> list[dict[str, Any]]:
         context.progress.phase(f"{phase}: sampling", len(prompts))
-        drawn = context.learner.sample(model.folder, prompts, seeds, sampling, context.progress.advance)
+        drawn = context.learner.sample(model.folder, prompts, seeds, sampling, context.progress.advance, on_drawn)
         return [to_plain(completion) for completion in drawn]
 
     return context.work.once("draws", key, make)
+
+
+@contextmanager
+def verifying_ahead(context: CellContext, tasks: Sequence[Task], spec: VerifierSpec) -> Iterator[OnDrawn]:
+    """Have answers to the tasks verified while others are drawn, where that takes no GPU, for `verify` to find.
+
+    Yields what is to be called with each; leaving waits for all.
+    """
+    is_measured = spec.timed and context.config.verifier.timing == "measured"
+    if is_measured or context.judge.backend != "interpret":
+        yield lambda *_: None
+        return
+    with context.judge.verify_ahead(spec, context.jobs) as put:
+        yield lambda position, completion: put(tasks[position], extract(completion.text) or "")
 
 
 def verify(

@@ -16,7 +16,7 @@ from ...core.text.extraction import extract
 from ...core.verdict import Reward, Verdict
 from .contamination import open_admission
 from .learning import Sample, choose, draw, learn, learning_columns
-from .pipeline import CellContext, Model, verify
+from .pipeline import CellContext, Model, verify, verifying_ahead
 from .rows import Attempt, Journal, Seconds, candidate_row, round_figures, round_row, stage_rows, timing_rows
 from .task_draws import family_of, root_seed, round_families, round_tasks
 
@@ -53,10 +53,11 @@ def draw_round(
     size = config.samples_per_task
     seeds = [derive(root, "sample", round_index, slot, number) for slot in range(len(tasks)) for number in range(size)]
     spread = [task for task in tasks for _ in range(size)]
-    completions = draw(context, journal, model, spread, seeds, sampling, prefix)
+    spec = cell.verifier if config.timed and goal != "correctness" else evolve(cell.verifier, timed=False)
+    with verifying_ahead(context, spread, spec) as on_drawn:
+        completions = draw(context, journal, model, spread, seeds, sampling, prefix, on_drawn)
     sources = [extract(completion.text) or "" for completion in completions]
     pairs = list(zip(spread, sources, strict=True))
-    spec = cell.verifier if config.timed and goal != "correctness" else evolve(cell.verifier, timed=False)
     verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
     factors = [_noise(cell, root, *pair) for pair in pairs]
     verdicts = [

@@ -272,6 +272,12 @@ class Verifier:
                         raise answer
         return [verdicts[index] for index in range(len(pairs)) if index in verdicts]
 
+    @contextmanager
+    def verify_ahead(self, spec: VerifierSpec, jobs: int) -> Iterator[Callable[[Task, str], None]]:
+        """Yield what has candidates verified by workers meanwhile: `verify_many` finds their evidence."""
+        with self.workers().verify_ahead(spec, jobs) as put:
+            yield put
+
     def _verify_each(
         self, pairs: Sequence[tuple[Task, str]], spec: VerifierSpec
     ) -> Generator[tuple[int, Verdict | TaskError]]:

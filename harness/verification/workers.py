@@ -16,8 +16,9 @@ import queue
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -113,21 +114,37 @@ class Item:
 
 
 class Schedule:
-    """What waits, by task; thread-safe."""
+    """What waits, by task; thread-safe. Items may be added until `end`."""
 
-    def __init__(self, items: Sequence[Item]) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, items: Sequence[Item] = ()) -> None:
+        self._changed = threading.Condition()
         self._waiting: dict[str, deque[Item]] = {}
-        for item in items:
-            self._waiting.setdefault(item.key, deque()).append(item)
         self._is_claimed: set[str] = set()
+        self._has_ended = False
+        for item in items:
+            self.add(item)
+
+    def add(self, item: Item) -> None:
+        with self._changed:
+            self._waiting.setdefault(item.key, deque()).append(item)
+            self._changed.notify()
+
+    def end(self) -> None:
+        """Let those who wait for an item go once there is none: no more will be added."""
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
 
     def take(self, known: set[str]) -> Item | None:
-        """Return an item for a worker that had these tasks: of them, of one that nobody has, or of the longest."""
-        with self._lock:
-            open_keys = [key for key, items in self._waiting.items() if items]
-            if not open_keys:
-                return None
+        """Return an item for a worker that had these tasks: of them, of one that nobody has, or of the longest.
+
+        Waits where there is none and more may be added; returns None once there will be none.
+        """
+        with self._changed:
+            while not (open_keys := [key for key, items in self._waiting.items() if items]):
+                if self._has_ended:
+                    return None
+                self._changed.wait()
             free = [key for key in open_keys if key not in self._is_claimed]
             longest = max(open_keys, key=lambda key: len(self._waiting[key]))
             key = next((key for key in open_keys if key in known), free[0] if free else longest)
@@ -137,9 +154,15 @@ class Schedule:
         return item
 
     def drop(self) -> None:
-        """Forget what has not begun."""
-        with self._lock:
+        """Forget what has not begun, and end."""
+        with self._changed:
             self._waiting.clear()
+        self.end()
+
+
+def _make_item(number: int, task: Task, source: str, spec: VerifierSpec) -> Item:
+    question = Question(task=pickle.dumps(task), source=source, spec=spec)
+    return Item(number=number, task=task, key=fingerprint(task), question=question)
 
 
 @define(eq=False)
@@ -209,27 +232,55 @@ class WorkerPool:
         Raises SandboxError where workers or their sandbox do not work. What has not begun when the iteration ends is
         dropped.
         """
-        texts: dict[str, bytes] = {}
-        items = []
-        for number, (task, source) in enumerate(pairs):
-            key = fingerprint(task)
-            text = texts.setdefault(key, pickle.dumps(task))
-            question = Question(task=text, source=source, spec=spec)
-            items.append(Item(number=number, task=task, key=key, question=question))
-        schedule = Schedule(items)
+        schedule = Schedule([_make_item(number, *pair, spec) for number, pair in enumerate(pairs)])
+        schedule.end()
         answers: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-        num_workers = min(jobs, len(items))
-        self._expect(num_workers)
-        for _ in range(num_workers):
-            threading.Thread(target=self._work, args=(schedule, answers), name="worker", daemon=True).start()
+        self._have_done(schedule, answers, min(jobs, len(pairs)))
         try:
-            for _ in items:
+            for _ in pairs:
                 number, answer = answers.get()
                 if isinstance(answer, BaseException) and not isinstance(answer, TaskError):
                     raise answer
                 yield number, answer
         finally:
             schedule.drop()
+
+    @contextlib.contextmanager
+    def verify_ahead(self, spec: VerifierSpec, jobs: int) -> Iterator[Callable[[Task, str], None]]:
+        """Yield what has a candidate of a task verified, `jobs` at once, for its evidence; leaving waits for all.
+
+        An error ends what it comes to, and is met again by who asks for the verdict.
+        """
+        schedule, seen, numbers = Schedule(), set[tuple[str, str]](), count()
+
+        def put(task: Task, source: str) -> None:
+            item = _make_item(next(numbers), task, source, spec)
+            if (item.key, source) not in seen:
+                seen.add((item.key, source))
+                schedule.add(item)
+
+        threads = self._have_done(schedule, queue.SimpleQueue(), jobs)
+        try:
+            yield put
+        except BaseException:
+            schedule.drop()
+            raise
+        schedule.end()
+        for thread in threads:
+            thread.join()
+
+    def _have_done(
+        self, schedule: Schedule, answers: queue.SimpleQueue[tuple[int, Any]], num_workers: int
+    ) -> list[threading.Thread]:
+        """Start so many threads, each of which has a worker do what waits."""
+        self._expect(num_workers)
+        threads = [
+            threading.Thread(target=self._work, args=(schedule, answers), name="worker", daemon=True)
+            for _ in range(num_workers)
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
 
     def _work(self, schedule: Schedule, answers: queue.SimpleQueue[tuple[int, Any]]) -> None:
         """Have one worker after the other do what waits."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import Factory, define
@@ -17,6 +18,7 @@ from tritonrl.core.recipe.learner import (
     Answer,
     Completion,
     OnDone,
+    OnDrawn,
     OnStep,
     PolicyUpdate,
     Sampling,
@@ -87,14 +89,20 @@ class TeacherLearner:
         return [len(prompt) + len(answer) <= self.context for prompt, answer in pairs]
 
     def sample(
-        self, adapter: Path | None, prompts: Sequence[str], seeds: Sequence[int], sampling: Sampling, on_done: OnDone
+        self,
+        adapter: Path | None,
+        prompts: Sequence[str],
+        seeds: Sequence[int],
+        sampling: Sampling,
+        on_done: OnDone,
+        on_drawn: OnDrawn = lambda *_: None,
     ) -> list[Completion]:
         self.num_samplings += 1
         time.sleep(self.pause_s)
         if self.num_samplings == self.failing_at:
             raise RuntimeError("the model is on fire")
         skill = _skill(adapter)
-        return [
+        completions = [
             Completion(
                 text=assistant_message(self.answers[prompt]) if seed % 5 <= skill else BROKEN,
                 tokens=(seed % 7, 0),
@@ -102,6 +110,9 @@ class TeacherLearner:
             )
             for prompt, seed in zip(prompts, seeds, strict=True)
         ]
+        for position, completion in reversed(list(enumerate(completions))):
+            on_drawn(position, completion)
+        return completions
 
     def reinforce(
         self,
@@ -146,6 +157,12 @@ class TextJudge:
     """Finds a source correct if it launches a kernel; its seconds differ from call to call, as a real judge's do."""
 
     backend: str = "interpret"
+    ahead: list[tuple[str, str]] = Factory(list)
+    """The (task's id, source) of what was to be verified ahead."""
+
+    @contextmanager
+    def verify_ahead(self, spec: VerifierSpec, jobs: int) -> Iterator[Callable[[Task, str], None]]:
+        yield lambda task, source: self.ahead.append((task.task_id, source))
 
     def verify_many(
         self,

@@ -29,6 +29,10 @@ MEMORY_SHARE = 0.7
 """Of the memory that is free, for keys and values."""
 
 
+OnEnded = Callable[[int, list[int]], None]
+"""Called with the number of a prompt and the tokens that have been drawn for it."""
+
+
 @frozen(kw_only=True)
 class Request:
     """Prompts as tokens, a seed for each, and how to sample."""
@@ -117,10 +121,10 @@ def complete(
     *,
     most_rows: int,
     captures: bool,
-    on_done: Callable[[int], None],
+    on_ended: OnEnded,
     kept: SamplerCache | None = None,
 ) -> list[list[int]]:
-    """The tokens of each completion, its end token included; `on_done` hears how many have ended.
+    """The tokens of each completion, its end token included; `on_ended` hears of each as it ends.
 
     `kept` lends the slots of the call before, which must have had the same `model`, `operations` and `captures`.
     """
@@ -134,7 +138,6 @@ def complete(
     residents = _Residents(free=list(range(sizes.prompts)), places={}, users={})
     vacant, live, written = list(range(sizes.rows))[::-1], dict[int, int](), dict[int, int]()
     result: list[list[int]] = [[] for _ in prompts]
-    num_done = 0
     while waiting or live:
         starts, unread = [], []
         may_read = len(vacant) * REFILL_SHARE >= sizes.rows
@@ -161,8 +164,7 @@ def complete(
             result[number] = tokens[: ended[row] or sizes.new_tokens]
             residents.leave(prompts[number])
             vacant.append(row)
-            num_done += 1
-            on_done(num_done)
+            on_ended(number, result[number])
     if kept is not None:
         kept.put_back(slots)
     return result

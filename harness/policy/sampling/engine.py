@@ -9,13 +9,13 @@ logits; the same call gives the same completions. What does not depend on the ad
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
+from itertools import count
 
 import numpy as np
 import torch
 
-from ....core.recipe.learner import Completion
+from ....core.recipe.learner import Completion, OnDrawn
 from ..model.load import Policy
 from . import cache, continuous_batching
 from .cpu_decoder import follows_length, has_fused_form, make_decoder
@@ -40,11 +40,21 @@ def sample(
     top_p: float = 1.0,
     max_new_tokens: int = 512,
     on_progress: Callable[[int], None] | None = None,
+    on_drawn: OnDrawn | None = None,
 ) -> list[Completion]:
     """One completion for each user message in `prompts`, drawn with the seed beside it.
 
-    `on_progress` is called with the number of completions that have ended. A prompt given several times is read once.
+    `on_drawn` is called with each completion as it ends, and the position of its prompt, `on_progress` with the number
+    of those that have ended. A prompt given several times is read once.
     """
+    done = count(1)
+
+    def tell(number: int, tokens: list[int]) -> None:
+        if on_drawn is not None:
+            on_drawn(number, read_completion(policy, tokens))
+        if on_progress is not None:
+            on_progress(next(done))
+
     encoded = {prompt: policy.encode_prompt(prompt) for prompt in dict.fromkeys(prompts)}
     written = sample_tokens(
         policy,
@@ -54,7 +64,7 @@ def sample(
         top_p=top_p,
         max_new_tokens=max_new_tokens,
         ends=policy.end_tokens,
-        on_progress=on_progress,
+        on_ended=tell,
     )
     return [read_completion(policy, tokens) for tokens in written]
 
@@ -70,7 +80,7 @@ def sample_tokens(
     max_new_tokens: int = 512,
     ends: frozenset[int] = frozenset(),
     max_slots: int | None = None,
-    on_progress: Callable[[int], None] | None = None,
+    on_ended: continuous_batching.OnEnded = lambda *_: None,
 ) -> list[list[int]]:
     """`sample` in tokens: what follows each prompt, up to one of `ends`, that included, or to the limit."""
     if len(prompts) != len(seeds):
@@ -88,16 +98,15 @@ def sample_tokens(
         top_p=top_p,
         max_new_tokens=max_new_tokens,
     )
-    on_done = on_progress or (lambda _: None)
     if has_fused_form(policy) and continuous_batching.can_capture(policy.base):
         from . import triton_ops  # triton, which only GPUs need
 
         model = cache.merge(policy)
         most_rows = max_slots or MAX_ROWS
         return continuous_batching.complete(
-            model, triton_ops, request, most_rows=most_rows, captures=True, on_done=on_done, kept=policy.cache
+            model, triton_ops, request, most_rows=most_rows, captures=True, on_ended=on_ended, kept=policy.cache
         )
-    return _complete_in_step(policy, request, max_slots or MAX_SLOTS, on_done)
+    return _complete_in_step(policy, request, max_slots or MAX_SLOTS, on_ended)
 
 
 def _group(prompts: Sequence[Tokens]) -> list[list[int]]:
@@ -115,7 +124,7 @@ def _group(prompts: Sequence[Tokens]) -> list[list[int]]:
 
 
 def _complete_in_step(
-    policy: Policy, request: continuous_batching.Request, max_slots: int, on_done: Callable[[int], None]
+    policy: Policy, request: continuous_batching.Request, max_slots: int, on_ended: continuous_batching.OnEnded
 ) -> list[list[int]]:
     """The tokens of each completion, batch by batch."""
     remaining = _group(request.prompts)
@@ -129,17 +138,15 @@ def _complete_in_step(
         lengths = [len(request.prompts[group[0]]) for group in remaining[:take]]
         end = len(lengths) if lengths_differ else lengths.count(lengths[0])
         groups, remaining = remaining[:end], remaining[end:]
-        report = functools.partial(_report, on_done, len(result))
-        result |= _complete_batch(policy, request, groups, report)
+        result |= _complete_batch(policy, request, groups, on_ended)
     return [result[row] for row in range(len(request.prompts))]
 
 
-def _report(on_done: Callable[[int], None], done: int, count: int) -> None:
-    on_done(done + count)
-
-
 def _complete_batch(
-    policy: Policy, request: continuous_batching.Request, groups: list[list[int]], on_done: Callable[[int], None]
+    policy: Policy,
+    request: continuous_batching.Request,
+    groups: list[list[int]],
+    on_ended: continuous_batching.OnEnded,
 ) -> dict[int, list[int]]:
     """The tokens of one batch of groups of row numbers."""
     samples, device, max_new_tokens = max(map(len, groups)), policy.device, request.max_new_tokens
@@ -149,7 +156,6 @@ def _complete_batch(
     streams = [uniforms(request.seeds[max(row, 0)], max_new_tokens) for row in slots]
     drawn = torch.from_numpy(np.stack(streams)).to(device)
     written: dict[int, list[int]] = {row: [] for row in slots if row >= 0}
-    num_done = 0
     for step in range(max_new_tokens):
         chosen = draw(logits, drawn[:, step], request.temperature, request.top_p)
         for slot, token in enumerate(chosen.tolist()):
@@ -159,8 +165,7 @@ def _complete_batch(
             written[row].append(token)
             if token in request.ends or step + 1 == max_new_tokens:
                 slots[slot] = -1
-                num_done += 1
-                on_done(num_done)
+                on_ended(row, written[row])
         if all(row < 0 for row in slots):
             break
         kept = _compaction(slots, samples)

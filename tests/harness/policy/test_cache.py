@@ -183,10 +183,10 @@ def answer(
     request: Request,
     kept: SamplerCache | None,
     most_rows: int,
-    on_done: Callable[[int], None] = lambda _: None,
+    on_ended: Callable[[int, list[int]], None] = lambda *_: None,
     captures: bool = False,
 ) -> list[list[int]]:
-    return complete(model, plain_ops, request, most_rows=most_rows, captures=captures, on_done=on_done, kept=kept)
+    return complete(model, plain_ops, request, most_rows=most_rows, captures=captures, on_ended=on_ended, kept=kept)
 
 
 @pytest.mark.parametrize("most_rows", [3, 64])
@@ -287,11 +287,11 @@ def test_a_failed_call_leaves_nothing(make_varied_policy: MakePolicy) -> None:
     expected = answer(model, request, kept, 3)
     assert kept.slots is not None
 
-    def fail(_: int) -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("the progress bar broke")
 
     with pytest.raises(RuntimeError):
-        answer(model, request, kept, 3, on_done=fail)
+        answer(model, request, kept, 3, on_ended=fail)
     assert kept.slots is None
     assert answer(model, request, kept, 3) == expected
 

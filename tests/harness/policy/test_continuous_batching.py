@@ -30,7 +30,7 @@ def refilled(
     ends: frozenset[int] = frozenset(),
     module: ModuleType = plain_ops,
 ) -> list[list[int]]:
-    seen: list[int] = []
+    seen: dict[int, list[int]] = {}
     prompts = [[7], *(policy.encode_prompt(text) for text in REPEATED)]
     request = Request(
         prompts=prompts,
@@ -43,8 +43,8 @@ def refilled(
     with torch.inference_mode():
         model = FusedModel(policy.base)
         captures = module is not plain_ops
-        written = complete(model, module, request, most_rows=most_rows, captures=captures, on_done=seen.append)
-    assert seen == list(range(1, len(prompts) + 1))
+        written = complete(model, module, request, most_rows=most_rows, captures=captures, on_ended=seen.__setitem__)
+    assert [seen[number] for number in range(len(prompts))] == written
     return written
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from transformers import LlamaForCausalLM
+from tritonrl.core.recipe.learner import Completion
 from tritonrl.harness.policy.model.load import LoraShape, Policy
 from tritonrl.harness.policy.model.lora_adapters import attach_adapter
 from tritonrl.harness.policy.sampling import cpu_decoder
@@ -156,12 +157,20 @@ def test_ends_at_the_end_token(make_varied_policy: MakePolicy) -> None:
 
 
 def test_progress_counts_completions(make_varied_policy: MakePolicy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Progress rises to the number of prompts, over several batches, and the order of the results stays."""
-    policy, seen = make_varied_policy("llama"), list[int]()
+    """Progress rises to the number of prompts, over several batches; each completion is told with its place."""
+    policy, seen, drawn = make_varied_policy("llama"), list[int](), dict[int, Completion]()
     whole = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=10)
     monkeypatch.setattr(sampling, "MAX_SLOTS", 5)
-    parts = sample(policy, REPEATED, range(12), temperature=1.0, max_new_tokens=10, on_progress=seen.append)
-    assert parts == whole
+    parts = sample(
+        policy,
+        REPEATED,
+        range(12),
+        temperature=1.0,
+        max_new_tokens=10,
+        on_progress=seen.append,
+        on_drawn=drawn.__setitem__,
+    )
+    assert parts == whole == [drawn[number] for number in range(12)]
     assert seen == list(range(1, 13))
 
 

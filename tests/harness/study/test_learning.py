@@ -169,6 +169,7 @@ def test_no_audit_in_training(tmp_path: Path) -> None:
     class Counting:
         backend = judge.backend
         gather = judge.gather
+        verify_ahead = judge.verify_ahead
 
         def verify_many(self, pairs, *rest):  # type: ignore[no-untyped-def]
             asked.append(len(pairs))
@@ -179,6 +180,8 @@ def test_no_audit_in_training(tmp_path: Path) -> None:
     assert results.read("candidates")["audit_correct"].null_count() == 12
     assert results.read("rounds")["level1_audit_accuracy"].null_count() == 1
     assert set(results.read("stages")["verifier"]) == {"training"}
+    # all samples of the round, and none of the exams
+    assert len(judge.ahead) == 12
     # start, round and end; a task has a right text and a wrong one at most
     assert len(asked) == 3
     assert asked[1] <= 4

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import sqlite3
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -54,6 +57,39 @@ def test_workers_give_the_verdicts_of_one_process(sandbox: Sandbox, verifier: Ve
     assert [without_seconds(verdict) for verdict in shared] == [without_seconds(verdict) for verdict in alone]
     again = verifier.verify_many(pairs, AUDIT)
     assert [r.seconds for r in again[0].stages[1:4]] == [r.seconds for r in shared[0].stages[1:4]]
+
+
+def test_what_is_verified_ahead_is_found_later(sandbox: Sandbox) -> None:
+    """Leaving waits for all that was put, equal ones once; the verdicts that are then asked for find all evidence."""
+    store = EvidenceStore()
+    verifier = Verifier(CONFIG, TimingConfig(), sandbox, store)
+    pairs = [(ADD, add()), (NORM, norm()), (ADD, add("x - y")), (ADD, add())]
+
+    def count_records() -> int:
+        with closing(sqlite3.connect(store.path)) as connection:
+            (number,) = connection.execute("SELECT count(*) FROM evidence").fetchone()
+        return int(number)
+
+    with closing(verifier):
+        with verifier.verify_ahead(STAGED, jobs=2) as put:
+            for pair in pairs:
+                put(*pair)
+        found = count_records()
+        assert [verdict.correct for verdict in verifier.verify_many(pairs, STAGED)] == [True, True, False, True]
+    assert found == count_records() > 0
+
+
+def test_an_error_drops_what_has_not_begun(verifier: Verifier) -> None:
+    """What ends the block is raised from it, however much was put."""
+
+    def put_all() -> None:
+        with verifier.verify_ahead(STAGED, jobs=1) as put:
+            for number in range(50):
+                put(ADD, add(f"x + {number}.0"))
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        put_all()
 
 
 def test_a_worker_that_dies_costs_its_candidate_another_attempt(verifier: Verifier, tmp_path: Path) -> None:
@@ -135,11 +171,24 @@ def items(*keys: str) -> list[Item]:
 def test_candidates_of_a_task_meet_one_worker_until_another_has_nothing_to_do() -> None:
     """Each worker begins a task of its own; the one that is done first helps with the longest."""
     schedule = Schedule(items("a", "b", "a", "c", "a", "a"))
+    schedule.end()
     first: set[str] = set()
     second: set[str] = set()
     taken = [schedule.take(worker) for worker in (first, second, first, second, second, first, second)]
     assert [item.number if item else None for item in taken] == [0, 1, 2, 3, 4, 5, None]
     assert (first, second) == ({"a"}, {"a", "b", "c"})
+
+
+def test_whoever_finds_nothing_waits_until_items_end() -> None:
+    """An item that is added later is taken by who waits for one; the end lets him go."""
+    schedule, taken = Schedule(), list[Item | None]()
+    waiting = threading.Thread(target=lambda: taken.extend([schedule.take(set()), schedule.take(set())]))
+    waiting.start()
+    (item,) = items("a")
+    schedule.add(item)
+    schedule.end()
+    waiting.join(timeout=60)
+    assert taken == [item, None]
 
 
 def test_what_is_dropped_is_not_begun() -> None:
