@@ -12,7 +12,6 @@ caller may have kept it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Iterator
 from types import ModuleType
@@ -40,18 +39,17 @@ from .circumstances import (
     without_origins,
 )
 from .device_stub import StubDriver, know_the_compiler_by_its_version, pretend_device, run_tools_as_one_user
-from .fake_tensors import CPU, CUDA, FakeDevices, OnCpu, raw_bytes
+from .fake_tensors import CUDA, FakeDevices, OnCpu
 from .forward_pass import DispatchRecorder, ForwardTrace
 from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder
 from .plan_difference import find_difference
 from .recompile import recompile
 from .refusal import Refusal
+from .stand_ins import StandIn, replace_tensors
 from .target import parse_target
 from .tensor_calls import TensorCalls
 
-_MAX_BLOB_BYTES = 192 << 20
-"""Of values that the reference has not: what reference programs within the judge's reach may have, in one answer."""
 _ADDRESSES = "Host code asks for data_ptr(): addresses differ between calls; pass kernels the tensors themselves"
 
 
@@ -168,7 +166,7 @@ class _Session:
         self.request = request
         self.stage = Outcome.INIT_FAILED
         self.devices = FakeDevices(request.seed)
-        self.known: list[tuple[torch.Tensor, BufferKind, str, str | None]] = []
+        self.stand_ins: list[StandIn] = []
 
     def plans(self, module: ModuleType, hollow: bool) -> tuple[LaunchPlan, LaunchPlan]:
         """Build, convert, run forward twice; `hollow`: build without values.
@@ -309,53 +307,16 @@ class _Session:
 
     def _convert(self, model: torch.nn.Module) -> None:
         """Put the model's parameters and buffers on the device, and take the values of all its tensors."""
-        stand_ins: dict[int, torch.Tensor] = {}
-
-        def stand_in(tensor: torch.Tensor, kind: BufferKind, name: str, device: torch.device) -> torch.Tensor:
-            if id(tensor) in stand_ins:
-                return stand_ins[id(tensor)]
-            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
-            self.devices.place(made, device)
-            keep = kind is BufferKind.CONSTANT or self.request.with_values or not self.request.profile.is_large
-            blob = self._blob(tensor) if keep and not tensor.is_meta else None
-            self.known.append((made, kind, name, blob))
-            kept.append(tensor)
-            stand_ins[id(tensor)] = made
-            return made
-
-        kept: list[torch.Tensor] = []
-        for prefix, module in model.named_modules():
-            start = f"{prefix}." if prefix else ""
-            for name, parameter in list(module._parameters.items()):
-                if parameter is not None:
-                    made = stand_in(parameter, BufferKind.PARAMETER, start + name, CUDA)
-                    module._parameters[name] = _as_parameter(made, stand_ins, parameter)
-            for name, buffer in list(module._buffers.items()):
-                if buffer is not None:
-                    module._buffers[name] = stand_in(buffer, BufferKind.PARAMETER, start + name, CUDA)
-            for name, value in list(vars(module).items()):
-                if name not in ("_parameters", "_buffers", "_modules"):
-                    replaced = _replace(
-                        value, lambda tensor, at=start + name: stand_in(tensor, BufferKind.CONSTANT, at, CPU)
-                    )
-                    if replaced is not value:
-                        vars(module)[name] = replaced
-
-    def _blob(self, tensor: torch.Tensor) -> str | None:
-        data = raw_bytes(tensor)
-        if len(data) > _MAX_BLOB_BYTES:
-            raise Refusal(Outcome.UNSUPPORTED, f"a tensor of {len(data)} bytes is too large for a plan")
-        sha256 = hashlib.sha256(data).hexdigest()
-        self.recorder.blobs[sha256] = data
-        return sha256
+        with_parameters = self.request.with_values or not self.request.profile.is_large
+        self.stand_ins = replace_tensors(model, self.devices, self.recorder.blobs, with_parameters)
 
     def _forward(self, model: torch.nn.Module, inputs: list[Any], hollow: bool) -> LaunchPlan:
         current = ForwardTrace(self.recorder)
         for index, value in enumerate(inputs):
             if isinstance(value, torch.Tensor):
                 current.add_buffer(value, BufferKind.INPUT, str(index))
-        for tensor, kind, name, blob in self.known:
-            current.add_buffer(tensor, kind, name, blob)
+        for own in self.stand_ins:
+            current.add_buffer(own.tensor, own.kind, own.name, own.blob)
         with (
             self.recorder.recording(current.view, current.steps),
             DispatchRecorder(self.devices, current),
@@ -379,24 +340,6 @@ def _require_same(plan: LaunchPlan, found: LaunchPlan | None, when: str, of_buff
     difference = None if found is None else find_difference(plan, found, of_buffers=of_buffers)
     if difference is not None:
         raise Refusal(Outcome.NOT_REPRODUCIBLE, f"{when}: {difference}"[:300])
-
-
-def _as_parameter(made: torch.Tensor, stand_ins: dict[int, torch.Tensor], original: torch.Tensor) -> torch.nn.Parameter:
-    if isinstance(made, torch.nn.Parameter):
-        return made
-    parameter = torch.nn.Parameter(made, requires_grad=original.requires_grad)
-    stand_ins[id(original)] = parameter  # so that tied weights stay tied
-    return parameter
-
-
-def _replace(value: Any, make: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return make(value)
-    if type(value) in (list, tuple) and any(isinstance(item, torch.Tensor) for item in value):
-        return type(value)(_replace(item, make) for item in value)
-    if type(value) is dict and any(isinstance(item, torch.Tensor) for item in value.values()):
-        return {key: _replace(item, make) for key, item in value.items()}
-    return value
 
 
 def _used(plan: LaunchPlan) -> Iterator[int]:
