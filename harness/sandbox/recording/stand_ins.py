@@ -36,11 +36,13 @@ def replace_tensors(
 ) -> list[StandIn]:
     """Replace all tensors of a model, and put into `blobs` the values of constants and, if asked, of parameters."""
     swap = _Swap(devices, blobs, with_parameters)
-    for prefix, module in model.named_modules():
-        start = f"{prefix}." if prefix else ""
+    modules = [(module, f"{prefix}." if prefix else "") for prefix, module in model.named_modules()]
+    # all of them first: an attribute that keeps another module's parameter moves with it
+    for module, start in modules:
         for name, parameter in list(module._parameters.items()):
             if parameter is not None:
                 module._parameters[name] = swap.stand_in_for_parameter(parameter, start + name)
+    for module, start in modules:
         for name, buffer in list(module._buffers.items()):
             if buffer is not None:
                 module._buffers[name] = swap.stand_in(buffer, BufferKind.PARAMETER, start + name, CUDA)

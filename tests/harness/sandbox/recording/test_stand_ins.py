@@ -47,6 +47,17 @@ def test_tensors_that_are_one_stay_one(with_parameters: bool) -> None:
     assert set(blobs) == {each.blob for each in made.values() if each.blob is not None}
 
 
+def test_a_parameter_that_another_module_keeps_too_moves_with_it() -> None:
+    """What a list holds of a child's parameters stands on the device, as after `model.to("cuda")`."""
+    model, devices = torch.nn.Module(), FakeDevices()
+    model.layer = torch.nn.Linear(3, 3)
+    model.weights = [model.layer.weight]
+    made = replace_tensors(model, devices, {}, with_parameters=False)
+    assert model.weights[0] is model.layer.weight
+    assert {each.name for each in made} == {"layer.weight", "layer.bias"}
+    assert all(devices.of(each.tensor) == CUDA for each in made)
+
+
 def test_values_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is larger than an answer may be is refused before it is sent."""
     monkeypatch.setattr(stand_ins, "_MAX_BLOB_BYTES", 4)
