@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -351,6 +352,8 @@ def doctor(
 
 
 def main() -> None:
+    # torch reads it when it is imported: threads that spin at barriers make it several times slower on a busy machine
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     finally:
