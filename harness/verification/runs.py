@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ...core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.plan import BufferKind, CompiledAccess, Kernel, LaunchPlan
-from ...core.run import RunRequest, RunResult
+from ...core.run import RunReply, RunRequest, RunResult
 from ...core.seeds import derive
 from ...core.task import Profile, Task
 from ...stages.compile_stage import (
@@ -43,6 +43,8 @@ from .memory_budget import FREE_BYTES
 from .recordings import LATER, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
+PATIENCE = 6
+"""Programs at large sizes that take longer than the limits allow may take so many times as long."""
 _PARTS_OF_BUDGET = 32
 _FLOAT32_DIGITS, _SPARE_DIGITS = 24, 2
 _JUDGED_LATER = (Profile.LARGER, *LATER)
@@ -159,17 +161,25 @@ def run_prepared(
     if not ready:
         return []
     context.get_ready()
-    reply = context.runner.run(candidate.source, [request for request, _ in ready])
+    reply = _run(candidate, context, [request for request, _ in ready])
     if reply.failure is None or len(ready) == 1:
         return report_runs(ready, reply.results, reply.failure, reply.seconds)
     # one run took the others down with it: find out which, and leave what comes after it unknown
     reports = []
     for pair in ready:
-        alone = context.runner.run(candidate.source, [pair[0]])
+        alone = _run(candidate, context, [pair[0]])
         reports += report_runs([pair], alone.results, alone.failure, alone.seconds)
         if alone.failure is not None:
             break
     return reports
+
+
+def _run(candidate: Candidate, context: VerifierContext, requests: Sequence[RunRequest]) -> RunReply:
+    if context.cuda is not None:
+        return context.cuda.run(candidate.source, requests)
+    # the largest sizes that are interpreted whole; beside others it takes no longer than they all may
+    is_patient = all(request.variant is Variant.REMAINDER for request in requests)
+    return context.sandbox.run(candidate.source, requests, PATIENCE if is_patient else 1)
 
 
 def prepare_run(

@@ -52,12 +52,10 @@ from ....stages.variants import variants_of
 from ...reference.oracle import ExpectedRun
 from ..context import VerifierContext
 from ..recordings import later_variants
-from ..runs import prepare_run, split
+from ..runs import PATIENCE, prepare_run, split
 from ..storages import from_bytes
 
 _MOST_PLAN_BYTES = 512 << 20
-_PATIENCE = 6
-"""A few programs that take longer than the limits allow may take so many times as long."""
 
 
 def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport | None:
@@ -256,7 +254,7 @@ class _Sampler:
                 request = evolve(
                     self.request, num_programs=wanted.num_programs, programs=wanted.programs, num_lanes=lanes
                 )
-                patience = _PATIENCE if wanted.is_patient else 1
+                patience = PATIENCE if wanted.is_patient else 1
                 wanted = steps.send(self._judge_reply(self._run(request, patience)))
         except StopIteration as end:
             settled: Settled = end.value

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from attrs import evolve
-from tritonrl.core.candidate import Variant
+from tritonrl.core.candidate import Failure, Variant
 from tritonrl.core.outcome import Outcome, Stage
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
+from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
+from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification.checks.probes import run_variants
+from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.funnel import find_runs
 from tritonrl.stages.judge_run import judge_run
@@ -159,3 +166,34 @@ def test_a_variance_as_a_difference_of_squares_is_accepted(verifier: Verifier) -
         "variance = tl.sum(centred * centred) / n", "variance = tl.maximum(tl.sum(x * x) / n - mean * mean, 0.0)"
     )
     assert verifier.verify(NORM, squares, AUDIT).correct
+
+
+class SlowAtTheRemainder:
+    """A sandbox in which the sizes of the remainder take longer than the limits allow."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.num_late = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sandbox, name)
+
+    def run(self, source: str, requests: Sequence[RunRequest], patience: int = 1) -> RunReply:
+        """The sandbox's reply, or that it took too long."""
+        if patience == 1 and any(request.variant is Variant.REMAINDER for request in requests):
+            self.num_late += 1
+            return RunReply(failure=Failure(outcome=Outcome.TIMEOUT))
+        return self._sandbox.run(source, requests, patience)
+
+
+def test_the_remainder_may_take_long(verifier: Verifier) -> None:
+    """A right kernel that is slow at the largest sizes that are interpreted whole is right, and others are judged."""
+    candidate = verifier.gather(POINTWISE, pointwise(), AUDIT)
+    sandbox: Any = SlowAtTheRemainder(verifier.context.sandbox)
+    variants = (Variant.ORIGINAL, Variant.REMAINDER, Variant.REVERSED)
+    with EvidenceStore() as store:
+        context = evolve(verifier.context, sandbox=sandbox, store=store)
+        report = run_variants(candidate, POINTWISE, context, variants)
+    assert sandbox.num_late == 1
+    assert {run.variant for run in report.runs} == set(variants)
+    assert [judge_run(run) for run in report.runs] == [None] * 3
