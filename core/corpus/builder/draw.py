@@ -35,6 +35,10 @@ class Draw:
     def __init__(self, seed: int) -> None:
         self._state = seed & MASK_64
 
+    def fork(self, label: str) -> Draw:
+        """Return a stream of its own; this one goes on as if none had been asked for."""
+        return Draw(digest((self._state, label)))
+
     def bits(self) -> int:
         """Return the next 64 bits."""
         self._state = (self._state + 0x9E3779B97F4A7C15) & MASK_64

@@ -32,7 +32,8 @@ class Dialect:
     unused_import_share: float = 0.0
     typing_hints: float = 0.0
     """Share of the typed programs whose constructors say `Optional[int]`, `Tuple[int, int]` and so on."""
-    indent: str = "    "
+    indents: Weights = (("    ", 92), ("\t", 4), ("   ", 2), ("        ", 2))
+    """Of the prompt; two spaces are a held-out dialect's."""
     quote: str = '"'
     num_blank: int = 2
     """Blank lines between what stands at the top level."""
@@ -218,7 +219,7 @@ _WITHOUT_SHARES = (
         superclass=("super(Model, self).__init__()", "nn.Module.__init__(self)"),
         imports=_FUNCTIONAL_IMPORTS,
         unused_imports=("from typing import List, Optional, Tuple",),
-        indent="  ",
+        indents=(("  ", 1),),
         quote="'",
         num_blank=1,
         class_doc=(("sphinx", 2), ("block", 1)),
@@ -231,6 +232,7 @@ _WITHOUT_SHARES = (
     Dialect(
         name="numpy_style",
         is_heldout=True,
+        indents=(("    ", 1),),
         superclass=("super().__init__()", "super(Model, self).__init__()"),
         imports=("import torch\nfrom torch import Tensor, nn\nfrom torch.nn import functional as F",),
         class_doc=(("numpy", 3), ("line", 1)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from ..builder.draw import Draw
@@ -53,8 +54,13 @@ def write_constants(program: Program, quote: str = '"') -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
-def _indented(lines: Sequence[str], depth: int, indent: str) -> list[str]:
-    return [f"{indent * depth}{line}" if line else "" for line in lines]
+def _indented(lines: Sequence[str]) -> list[str]:
+    return [f"    {line}" if line else "" for line in lines]
+
+
+def _indent_by(indent: str, text: str) -> str:
+    """Return a text of four spaces' indentation with another."""
+    return re.sub(r"^(?: {4})+", lambda found: indent * (len(found[0]) // 4), text, flags=re.MULTILINE)
 
 
 def write_body(statements: Sequence[ast.stmt], quote: str = '"') -> list[str]:
@@ -62,26 +68,25 @@ def write_body(statements: Sequence[ast.stmt], quote: str = '"') -> list[str]:
     return [line for node in statements for line in write_statement(node, quote).splitlines()]
 
 
-def _docstring(lines: Sequence[str], is_long: bool, indent: str) -> list[str]:
+def _docstring(lines: Sequence[str], is_long: bool) -> list[str]:
     if not lines:
         return []
-    shown = [line.replace("    ", indent) for line in lines]
     # a section has a line of its own
-    is_long = is_long or (len(shown) > 1 and shown[1].startswith((" ", "-", ":")))
-    if len(shown) == 1 and not is_long:
-        return [f'"""{shown[0]}"""']
+    is_long = is_long or (len(lines) > 1 and lines[1].startswith((" ", "-", ":")))
+    if len(lines) == 1 and not is_long:
+        return [f'"""{lines[0]}"""']
     if is_long:
-        return ['"""', *shown, '"""']
-    return [f'"""{shown[0]}', *shown[1:], '"""']
+        return ['"""', *lines, '"""']
+    return [f'"""{lines[0]}', *lines[1:], '"""']
 
 
-def _signature(head: str, arguments: Sequence[str], tail: str, indent: str, draw: Draw) -> list[str]:
+def _signature(head: str, arguments: Sequence[str], tail: str, draw: Draw) -> list[str]:
     """Write the first lines of a method, several where one would be too long."""
     line = f"{head}({', '.join(arguments)}){tail}"
     if len(line) + 4 <= _WIDTH:
         return [line]
     if draw.chance(0.5):
-        return [f"{head}(", *(f"{indent}{argument}," for argument in arguments), f"){tail}"]
+        return [f"{head}(", *(f"    {argument}," for argument in arguments), f"){tail}"]
     lines, current = [], f"{head}("
     for argument in arguments:
         if len(current) + len(argument) + 4 > _WIDTH:
@@ -96,6 +101,7 @@ class Layout:
 
     def __init__(self, program: Program, dialect: Dialect, summary: str, draw: Draw) -> None:
         self.program, self.dialect, self.summary, self.draw = program, dialect, summary, draw
+        self.indent = weighted(draw.fork("indent"), dialect.indents)
         self.hint = _HINTS[weighted(draw, dialect.hints)]
         self.is_long = draw.chance(0.5)
         self.from_typing = draw.chance(dialect.typing_hints)
@@ -120,7 +126,7 @@ class Layout:
         parts[:0] = [ast.unparse(node) for node in self.program.extras]
         gap = "\n" * (dialect.num_blank + 1)
         body = gap.join(parts)
-        return f"{self._imports(body)}{gap}{body}\n"
+        return _indent_by(self.indent, f"{self._imports(body)}{gap}{body}\n")
 
     def _imports(self, body: str) -> str:
         """Write the imports that the text needs, and at times one that it does not."""
@@ -153,40 +159,42 @@ class Layout:
 
     def _model(self) -> str:
         program, dialect, draw = self.program, self.dialect, self.draw
-        indent = dialect.indent
         form = weighted(draw, dialect.class_doc)
         doc = document_class(form, self.summary, program, bool(self.hint), draw)
         is_long = self.is_long or form == "block"
-        lines = ["class Model(nn.Module):", *_indented(_docstring(doc, is_long, indent), 1, indent)]
+        lines = ["class Model(nn.Module):", *_indented(_docstring(doc, is_long))]
         methods = [self._constructor()] if program.has_constructor or draw.chance(0.8) else []
         helpers = [self._method(made) for made in program.methods]
         methods += [*helpers, self._forward()] if draw.chance(0.7) else [self._forward(), *helpers]
         if doc and (self.is_long or draw.chance(0.5)):
             lines.append("")
         for place, made in enumerate(methods):
-            lines += ([""] if place else []) + _indented(made, 1, indent)
+            lines += ([""] if place else []) + _indented(made)
         return "\n".join(lines)
 
     def _constructor(self) -> list[str]:
         program, dialect, draw = self.program, self.dialect, self.draw
-        indent, quote = dialect.indent, dialect.quote
+        quote = dialect.quote
         arguments = ["self", *write_parameters(program, bool(self.hint), quote, self.from_typing)]
         tail = " -> None:" if self.hint and draw.chance(0.3) else ":"
         doc = document_constructor(weighted(draw, dialect.init_doc), program, draw)
-        superclass, body = draw.choice(dialect.superclass), _wrapped(write_body(program.init, quote), indent)
-        lines = _signature("def __init__", arguments, tail, indent, draw)
-        self.constructor = [*lines, *_indented(["super().__init__()", *body], 1, indent)]
-        return [*lines, *_indented([*_docstring(doc, self.is_long, indent), superclass, *body], 1, indent)]
+        superclass, body = draw.choice(dialect.superclass), _wrapped(write_body(program.init, quote))
+        lines = _signature("def __init__", arguments, tail, draw)
+        self.constructor = [*lines, *_indented(["super().__init__()", *body])]
+        return [*lines, *_indented([*_docstring(doc, self.is_long), superclass, *body])]
 
     def write_answer(self, forward: Sequence[str]) -> str:
-        """Write the class of an answer: the constructor as the program has it, what it calls, and `forward`."""
-        program, indent = self.program, self.dialect.indent
+        """Write the class of an answer: the constructor as the program has it, what it calls, and `forward`.
+
+        It has four spaces' indentation, whatever the program has.
+        """
+        program = self.program
         methods = [self.constructor] if program.init or program.parameters else []
         methods += [self._method(made) for made in program.called_methods()]
-        methods.append([line.replace("    ", indent) for line in forward])
+        methods.append(list(forward))
         lines = ["class ModelNew(nn.Module):"]
         for place, made in enumerate(methods):
-            lines += ([""] if place else []) + _indented(made, 1, indent)
+            lines += ([""] if place else []) + _indented(made)
         return "\n".join(lines)
 
     def _method(self, made: Method) -> list[str]:
@@ -194,7 +202,7 @@ class Layout:
         arguments = ["self", *(f"{one}: {hint}" if hint else one for one in made.arguments)]
         tail = f" -> {hint}:" if hint else ":"
         body = write_body(made.body, self.dialect.quote)
-        return [f"def {made.name}({', '.join(arguments)}){tail}", *_indented(body, 1, self.dialect.indent)]
+        return [f"def {made.name}({', '.join(arguments)}){tail}", *_indented(body)]
 
     def _forward(self) -> list[str]:
         program, dialect, draw = self.program, self.dialect, self.draw
@@ -211,13 +219,13 @@ class Layout:
                 else:
                     lines[0] += f"  # {comment}"
             body += lines
-        lines = _signature("def forward", arguments, f" -> {self.hint}:" if self.hint else ":", dialect.indent, draw)
-        shown = [*_docstring(doc, self.is_long, dialect.indent), *_wrapped(body, dialect.indent)]
-        return [*lines, *_indented(shown, 1, dialect.indent)]
+        lines = _signature("def forward", arguments, f" -> {self.hint}:" if self.hint else ":", draw)
+        shown = [*_docstring(doc, self.is_long), *_wrapped(body)]
+        return [*lines, *_indented(shown)]
 
     def _inputs(self) -> str:
         program, dialect, draw = self.program, self.dialect, self.draw
-        indent, quote = dialect.indent, dialect.quote
+        quote = dialect.quote
         values = [write_expression(one.value, quote) for one in program.arguments]
         names = [one.name for one in program.arguments]
         used = words_in(" ".join(values))
@@ -226,10 +234,10 @@ class Layout:
             body = [f"{key} = {value}" for key, value in zip(names, values, strict=True)]
             body.append(f"return [{', '.join(names)}]")
         elif sum(map(len, values)) + 20 > _WIDTH:
-            body = ["return [", *(f"{indent}{value}," for value in values), "]"]
+            body = ["return [", *(f"    {value}," for value in values), "]"]
         else:
             body = [f"return [{', '.join(values)}]"]
-        return "\n".join([f"def get_inputs(){tail}", *_indented(body, 1, indent)])
+        return "\n".join([f"def get_inputs(){tail}", *_indented(body)])
 
     def _init_inputs(self) -> str:
         program, dialect, draw = self.program, self.dialect, self.draw
@@ -240,10 +248,10 @@ class Layout:
             words = ", ".join(f"{quote}{key}{quote}: {value}" for key, value in passed)
             returned = f"[[], {{{words}}}]"
         comment = draw.choice(_EMPTY_COMMENTS) if not passed and draw.chance(0.3 + dialect.comments) else ""
-        return f"def get_init_inputs():\n{dialect.indent}return {returned}{comment}"
+        return f"def get_init_inputs():\n    return {returned}{comment}"
 
 
-def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
+def _wrapped(lines: Sequence[str]) -> list[str]:
     """Break statements after the parenthesis of a long call, or of a factor."""
     shown: list[str] = []
     for line in lines:
@@ -255,7 +263,7 @@ def _wrapped(lines: Sequence[str], indent: str) -> list[str]:
             # a comma would make a tuple of a factor
             is_whole = len(inner) <= _WIDTH - 8 or not head[-1:].isidentifier()
             parts = [inner] if is_whole else [f"{part}," for part in _split_arguments(inner)]
-            shown += [f"{head}{opened}", *(f"{indent}{part}" for part in parts), ")"]
+            shown += [f"{head}{opened}", *(f"    {part}" for part in parts), ")"]
     return shown
 
 

@@ -41,7 +41,7 @@ def unheard() -> list[Example]:
 def test_a_long_line_in_several_is_the_same_statement(call: str, terms: int) -> None:
     """A comma at the end of a call's last line changes nothing, and one after a factor would make a tuple of it."""
     line = f"value = {call}({' + '.join(['some_input * some_input'] * terms)})"
-    broken = "\n".join(_wrapped([line], "    "))
+    broken = "\n".join(_wrapped([line]))
     assert ("\n" in broken) is (len(line) > 96)
     assert ast.dump(ast.parse(broken)) == ast.dump(ast.parse(line))
 
@@ -136,8 +136,27 @@ def test_a_solution_is_written_from_the_top_down(field: list[Example], unheard: 
             if f"{node.name}_kernel" in names:
                 assert names[place + 1] == f"{node.name}_kernel", example.task.task_id
         head, _, _ = example.solution.partition("def forward(")
-        lines = head.partition("class ModelNew(nn.Module):\n")[2].rstrip(" ").splitlines()
-        assert {line.strip() for line in {*lines} - {*example.task.source.splitlines()}} <= {"super().__init__()", ""}
+        own, read = (
+            {line.strip() for line in text.splitlines()}
+            for text in (head.partition("class ModelNew(nn.Module):\n")[2], example.task.source)
+        )
+        assert own - read <= {"super().__init__()", ""}
+
+
+def test_answers_have_four_spaces_whatever_the_prompt_has(field: list[Example], unheard: list[Example]) -> None:
+    """Prompts are indented as people do, those of training never by two spaces."""
+    trained, held_out = (Counter(_indent(example.task.source) for example in given) for given in (field, unheard))
+    assert set(trained) == {"    ", "\t", "   ", "        "}
+    assert trained["    "] > 0.85 * len(field)
+    assert set(held_out) == {"    ", "  "}
+    assert {_indent(example.solution) for example in [*field, *unheard]} == {"    "}
+
+
+def _indent(source: str) -> str:
+    """Return the white space before a class's first method."""
+    found = re.search(r"^([ \t]+)def ", source.partition("(nn.Module):\n")[2], flags=re.MULTILINE)
+    assert found is not None
+    return found[1]
 
 
 def test_numbers_that_a_model_keeps_go_by_their_names(field: list[Example]) -> None:
