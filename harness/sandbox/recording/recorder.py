@@ -39,14 +39,13 @@ from .circumstances import (
     without_origins,
 )
 from .device_stub import StubDriver, know_the_compiler_by_its_version, pretend_device, run_tools_as_one_user
-from .fake_tensors import CUDA, FakeDevices, OnCpu
+from .fake_tensors import CUDA, FakeDevices, OnCpu, StandIn, replace_tensors
 from .forward_pass import ForwardTrace, recorded
 from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder
 from .plan_difference import find_difference
 from .recompile import recompile
 from .refusal import Refusal
-from .stand_ins import StandIn, replace_tensors
 from .target import parse_target
 
 _ADDRESSES = "Host code asks for data_ptr(): addresses differ between calls; pass kernels the tensors themselves"
