@@ -83,12 +83,7 @@ def evaluate(
     if read:
         judged = {"--suite": suite, "--out": out, "--config": config_file, "--set": settings or None}
         _refuse("--read takes no exam", given | {"--answers": answers} | judged)
-        for folder in read:
-            if not folder.is_dir():
-                raise UsageError(f"--read {folder}: no finished exam there")
-        from .finished import read_limit, read_parts
-
-        _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], read_limit(read[0]), as_json)
+        _print_finished(read, as_json)
         return
     from ..settings import load_config, require_suite
 
@@ -125,9 +120,19 @@ def evaluate(
     about = {"suite": selection.suite, "out": None if out is None else str(out)}
     if isinstance(result, int):
         _print_drawn(result, about, as_json)
-    else:
-        last = [] if out is None else [f"table: {out / 'evaluation.parquet'}"]
-        _print(result, about, last, config.policy.max_new_tokens, as_json)
+        return
+    last = [] if out is None else [f"table: {out / 'evaluation.parquet'}"]
+    _print(result, about, last, config.policy.max_new_tokens, as_json)
+
+
+def _print_finished(folders: list[Path], as_json: bool) -> None:
+    """Print the finished exam of a folder, or of several its parts as one; raises UsageError."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--read {folder}: no finished exam there")
+    from .finished import read_limit, read_parts
+
+    _print(read_parts(folders), {"read": [str(folder) for folder in folders]}, [], read_limit(folders[0]), as_json)
 
 
 def _split_adapter(policy: str | None, adapter: Path | None) -> tuple[str | None, Path | None]:
