@@ -185,7 +185,7 @@ def _refuse(why: str, told: dict[str, object]) -> None:
 def _print(result: EvaluationResult, about: dict[str, Any], last: list[str], most_tokens: int, as_json: bool) -> None:
     """The result of an exam; `about` says in JSON whose it is."""
     from ...core.serialisation import to_plain
-    from .summary import render_evaluation, summarise
+    from .finished import render_evaluation, summarise
 
     summary = summarise(result.frame)
     skipped = [(entry.name, entry.reason) for entry in result.skipped]

@@ -18,9 +18,8 @@ from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
 from tritonrl.harness.evaluation import evaluation as exam
 from tritonrl.harness.evaluation.asked import Criterion, TaskSelection
-from tritonrl.harness.evaluation.finished import EVALUATION
+from tritonrl.harness.evaluation.finished import EVALUATION, render_evaluation, summarise
 from tritonrl.harness.evaluation.suite_criterion import SuiteVerdict
-from tritonrl.harness.evaluation.summary import render_evaluation, summarise
 from tritonrl.harness.study.grid import run_grid
 from tritonrl.harness.study.runner.ablation import run_ablation
 from tritonrl.harness.study.store import Results
