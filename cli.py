@@ -341,8 +341,7 @@ def doctor(
     from .harness.settings import load_config
 
     config = load_config(preset, config_file, settings or [])
-    from .harness.doctor import examine, is_able
-    from .harness.gpu_check import Health
+    from .harness.doctor import Health, examine, is_able
 
     findings = examine(config, plain)
     marks = {Health.OK: "ok", Health.LIMITED: "--", Health.MISSING: "no"}

@@ -7,21 +7,20 @@ one dtype only, the values are rounded through a narrower type instead, because 
 functions that Triton defines for float32 alone.
 
 The hidden ones come from hacks that the five do not see (docs/decisions/0002-purity-knock-out-hidden-inputs.md). Their
-names say what is done to the values; beside each row stands what it finds.
+names say what is done to the values; beside each row stands what it finds. A variant may refuse what is wrong and never
+what is merely written otherwise, so unusual values are run only where something vouches for them:
 
-A variant may refuse what is wrong and never what is merely written otherwise, so those with unusual values are run only
-where something vouches for them. Where the reference itself, in the task's own dtype, is well within the tolerance on
-such values, ties and zeros are fair; values that differ in their last digits alone are fair where they are only
-compared (many a right kernel takes a variance as a difference of two squares, and loses those digits). Where the result
-of a multiple of the inputs is that multiple (a relu, a product of matrices), so are large and faint values: nothing in
-such a formula leaves the range that its result has not left. Large ones are where positions of extremes are asked for.
-For faint ones it must be so down there too: a norm's epsilon, which ordinary values do not show, leaves the next
-function arguments near zero, where a right formula may lose its digits (the tanh as 2 sigmoid(2x) - 1). Elsewhere large
-values need a reason in the plan: that it narrows what the task computes in float32. Where no power of a factor of the
-inputs comes out, large values are fair if the reference stays exact in its own dtype; so they are in a float16 that it
-stays exact in. And widely spread values are for references that begin with an operator that PyTorch defines to be right
-whatever the magnitudes. Whatever a row says, no hidden values judge where the reference itself fails on them and not on
-the task's own (`judge_run.is_sound`).
+- *ties and zeros*: the reference, in the task's own dtype, is well within the tolerance on them;
+- *differences in the last digits*: they are only compared (many a right kernel takes a variance as a difference of two
+  squares, and loses those digits);
+- *large and faint*: the result of a multiple of the inputs is that multiple (a relu, a product), so nothing leaves the
+  range that the result has not left; or positions of extremes are asked for. Faint values must be scaled so down there
+  too: a norm's epsilon leaves the next function arguments near zero, where a right formula may lose its digits;
+- *large otherwise*: the plan narrows what the task computes in float32, or the reference stays exact in its own dtype;
+- *widely spread*: the reference begins with an operator that PyTorch defines to be right whatever the magnitudes.
+
+Whatever a row says, no hidden values judge where the reference itself fails on them and not on the task's own
+(`judge_run.is_sound`).
 """
 
 from __future__ import annotations

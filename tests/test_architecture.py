@@ -36,7 +36,7 @@ FLOORS = (
     ("study",),
     ("evaluation", "analysis", "plain_text", "service"),
     ("report",),
-    ("bench", "adapters", "doctor", "gpu_check", "reinforcement", "verify_command"),
+    ("bench", "adapters", "doctor", "reinforcement", "verify_command"),
 )
 """What harness holds, lowest first: nothing imports what is on a floor above its own."""
 OTHER_NAMES = {"cuda": "gpu", "exam": "evaluation", "benchmarks": "bench", "phases": "study"}

@@ -20,8 +20,7 @@ from tritonrl.harness.analysis.conclusions import training_gain
 from tritonrl.harness.analysis.findings import Analysis, Estimate
 from tritonrl.harness.legacy import translate_config
 from tritonrl.harness.reinforcement import comparison
-from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
-from tritonrl.harness.report.publish import MAX_BYTES
+from tritonrl.harness.report.publish import BEGIN, END, MAX_BYTES, published_readme, with_excerpt
 from tritonrl.harness.study.store import Results
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -4,7 +4,6 @@ from ..task import Split
 from .catalogue import (
     example_ids,
     examples,
-    has_heldout_dialect,
     has_teacher,
     is_corpus_id,
     is_novel,
@@ -28,7 +27,6 @@ __all__ = [
     "example_ids",
     "examples",
     "families",
-    "has_heldout_dialect",
     "has_teacher",
     "is_corpus_id",
     "is_novel",

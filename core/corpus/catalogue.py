@@ -102,12 +102,6 @@ def has_teacher(name: str) -> bool:
     return family is not None and family.write is not None
 
 
-def has_heldout_dialect(task_id: str) -> bool:
-    """Return whether a task is written in a dialect that no training task has; raises ValueError for other suites'."""
-    suite, _ = _split_name(_parse(task_id)[0])
-    return SURFACES.get(suite, False)
-
-
 def render(task_id: str) -> Example:
     """Render the example of an id, such as "l1-softmax-00c0ffee12345678", or a name.
 

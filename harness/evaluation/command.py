@@ -83,12 +83,7 @@ def evaluate(
     if read:
         judged = {"--suite": suite, "--out": out, "--config": config_file, "--set": settings or None}
         _refuse("--read takes no exam", given | {"--answers": answers} | judged)
-        for folder in read:
-            if not folder.is_dir():
-                raise UsageError(f"--read {folder}: no finished exam there")
-        from .finished import read_limit, read_parts
-
-        _print(read_parts(read), {"read": [str(folder) for folder in read]}, [], read_limit(read[0]), as_json)
+        _print_finished(read, as_json)
         return
     from ..settings import load_config, require_suite
 
@@ -125,9 +120,19 @@ def evaluate(
     about = {"suite": selection.suite, "out": None if out is None else str(out)}
     if isinstance(result, int):
         _print_drawn(result, about, as_json)
-    else:
-        last = [] if out is None else [f"table: {out / 'evaluation.parquet'}"]
-        _print(result, about, last, config.policy.max_new_tokens, as_json)
+        return
+    last = [] if out is None else [f"table: {out / 'evaluation.parquet'}"]
+    _print(result, about, last, config.policy.max_new_tokens, as_json)
+
+
+def _print_finished(folders: list[Path], as_json: bool) -> None:
+    """Print the finished exam of a folder, or of several its parts as one; raises UsageError."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"--read {folder}: no finished exam there")
+    from .finished import read_limit, read_parts
+
+    _print(read_parts(folders), {"read": [str(folder) for folder in folders]}, [], read_limit(folders[0]), as_json)
 
 
 def _split_adapter(policy: str | None, adapter: Path | None) -> tuple[str | None, Path | None]:
@@ -180,7 +185,7 @@ def _refuse(why: str, told: dict[str, object]) -> None:
 def _print(result: EvaluationResult, about: dict[str, Any], last: list[str], most_tokens: int, as_json: bool) -> None:
     """The result of an exam; `about` says in JSON whose it is."""
     from ...core.serialisation import to_plain
-    from .summary import render_evaluation, summarise
+    from .finished import render_evaluation, summarise
 
     summary = summarise(result.frame)
     skipped = [(entry.name, entry.reason) for entry in result.skipped]

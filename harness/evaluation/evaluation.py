@@ -4,15 +4,19 @@ On our own suites the audit verifier judges. On a suite that is not ours results
 own criterion (`harness.evaluation.suite_criterion`), so that they can be compared with published ones, and by the
 audit; where the two disagree is a finding about both.
 
-All answers are drawn before the first is judged (`answers`), so that they can be judged elsewhere (`open`). They are
-kept by the chunk, verdicts as they are found, and the table is written last. So the same command continues what was
-killed, and does nothing but read a finished exam; a folder that holds another exam is refused with what differs.
+All answers are drawn before the first is judged, so that they can be judged elsewhere (`open`). They are kept by the
+chunk, verdicts as they are found, and the table is written last. So the same command continues what was killed, and
+does nothing but read a finished exam; a folder that holds another exam is refused with what differs.
+
+In a further turn the model reads one message (`core.text.prompts.retry_message`), with the audit's reason beside the
+answer that was given, so that any policy can take one. The reason is the audit's own, so what is right after several
+turns is no longer judged blindly: compare it with other figures of several turns alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from contextlib import AbstractContextManager
 from itertools import count
@@ -22,27 +26,33 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ...core.config import Config
+from ...core.outcome import Outcome
 from ...core.recipe.extensions import AUDIT
+from ...core.recipe.learner import Sampling
+from ...core.seeds import derive
 from ...core.serialisation import fingerprint, to_plain
 from ...core.task import Task
+from ...core.text.extraction import extract
+from ...core.text.prompts import refusal_message, retry_message, user_message
 from ...core.verdict import Verdict
 from ..display import Progress
 from ..errors import UsageError
 from ..side_by_side import cancelling_pool
-from ..study.pipeline import CellContext, Model
+from ..study.pipeline import CellContext, Model, draw_answers
 from ..study.rows import Attempt, evaluation_row, verdict_figures
 from ..study.store import Results, RunIdentity, require_folder
-from ..study.task_draws import evaluation_tasks
+from ..study.task_draws import evaluation_tasks, root_seed
 from ..tables import TABLES, Row, write_table
 from ..tasks.suites import Suite, SuiteTask, identify_suite, load_suite
 from ..work import write_atomically
-from .answers import ask_again, draw_all, refused
 from .asked import Criterion, TaskSelection
 from .finished import EVALUATION, EvaluationResult, read_finished
 from .suite_criterion import BySuite, SuiteVerdict, criterion_of
 
 _CONFIG = ("seed", "policy", "verifier", "timing", "evaluation", "limits")
 """The parts of a configuration that an exam's result depends on."""
+_CHUNK = 256
+"""Completions that a killed exam may lose; as many as keep a GPU busy."""
 
 
 @frozen(kw_only=True)
@@ -136,7 +146,7 @@ class Evaluation:
         identity, asked = self.identity, {**to_plain(self.questions), "num_tasks": len(suite.tasks)}
         backend = context.judge.backend
         self.results.claim(evolve(identity, policy=context.learner.fingerprint, backend=backend, asked=asked))
-        return draw_all(context, self._model(), suite.tasks)
+        return _draw_all(context, self._model(), suite.tasks)
 
     def _model(self) -> Model:
         adapter = self.identity.adapter
@@ -164,12 +174,12 @@ class Evaluation:
         self, context: CellContext, suite: Suite, attempts: list[Attempt], rows: list[Row], turn: int
     ) -> None:
         """Put another answer and its row in the place of each that was refused."""
-        places = refused(rows)
+        places = [place for place, row in enumerate(rows) if row["correct"] is False]
         if not places:
             return
         shown = {entry.index: entry.shown for entry in suite.tasks}
         old = [attempts[place] for place in places]
-        new = ask_again(context, self._model(), old, [rows[place] for place in places], shown, turn)
+        new = _draw_again(context, self._model(), old, [rows[place] for place in places], shown, turn)
         for place, attempt, row in zip(places, new, self._judge(context, new, suite), strict=True):
             attempts[place], rows[place] = attempt, row
 
@@ -188,6 +198,68 @@ class Evaluation:
         # last, since its presence says that the exam is finished
         write_table(EVALUATION, frame, root / "evaluation.parquet")
         return EvaluationResult(frame=frame, skipped=suite.skipped, by_turn=tuple(by_turn))
+
+
+def _draw_all(context: CellContext, model: Model, tasks: Sequence[SuiteTask]) -> list[Attempt]:
+    """Draw as many answers to each task as the configuration says."""
+    num_samples = context.config.evaluation.samples_per_task
+    size, root = max(1, _CHUNK // num_samples), root_seed(context.config, 0)
+    sampling = Sampling.of(context.config, context.config.evaluation)
+    chunks = [tasks[start : start + size] for start in range(0, len(tasks), size)]
+    attempts: list[Attempt] = []
+    for number, chunk in enumerate(chunks, start=1):
+        spread = [(entry, sample) for entry in chunk for sample in range(num_samples)]
+        seeds = [derive(root, "evaluation sample", entry.index, sample) for entry, sample in spread]
+        shown, phase = [entry.shown for entry, _ in spread], f"part {number} of {len(chunks)}"
+        drawn = draw_answers(context, model, shown, seeds, sampling, phase).value
+        attempts += [
+            Attempt(
+                cell="exam",
+                seed=0,
+                phase="exam",
+                round=None,
+                slot=entry.index,
+                task=entry.task,
+                sample=sample,
+                source=extract(text) or "",
+                finished=finished,
+            )
+            for (entry, sample), (text, finished) in zip(spread, drawn, strict=True)
+        ]
+    return attempts
+
+
+def _draw_again(
+    context: CellContext,
+    model: Model,
+    attempts: Sequence[Attempt],
+    rows: Sequence[Row],
+    shown: Mapping[int, Task],
+    turn: int,
+) -> list[Attempt]:
+    """Draw another answer for each attempt, having told why its row's verdict refused it; `shown` is by slot."""
+    root, sampling = root_seed(context.config, 0), Sampling.of(context.config, context.config.evaluation)
+    drawn: list[tuple[str, bool | None]] = []
+    for start in range(0, len(attempts), _CHUNK):
+        chunk = list(zip(attempts[start : start + _CHUNK], rows[start : start + _CHUNK], strict=True))
+        tasks = [shown[attempt.slot] for attempt, _ in chunk]
+        seeds = [derive(root, "evaluation sample", one.slot, one.sample, f"turn {turn}") for one, _ in chunk]
+        prompts = [_prompt(context, task, *pair) for task, pair in zip(tasks, chunk, strict=True)]
+        drawn += draw_answers(context, model, tasks, seeds, sampling, f"turn {turn}", prompts).value
+    return [
+        evolve(attempt, source=extract(text) or "", finished=finished)
+        for attempt, (text, finished) in zip(attempts, drawn, strict=True)
+    ]
+
+
+def _prompt(context: CellContext, task: Task, attempt: Attempt, row: Row) -> str:
+    """Write what an attempt's next turn reads: without the answer where that would leave no room for another."""
+    message = f": {row['message']}" if row["message"] else ""
+    reason = f"{row['reached']}: {Outcome.from_code(row['outcome'])}{message}"
+    prompt = retry_message(task, attempt.source, reason)
+    # a second answer is about as long as the first
+    (fits,) = context.learner.fits([(prompt, attempt.source)])
+    return prompt if fits and attempt.source else f"{user_message(task)}\n{refusal_message(reason)}"
 
 
 def _share_correct(rows: Sequence[Row]) -> float:

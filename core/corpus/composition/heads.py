@@ -225,23 +225,23 @@ def add_tensor(program: Program, draw: Draw, rank: int, kind: str = "randn", mos
     return add_image(program, draw, lambda _: rank - 2, 8, 256, most=most, kind=kind)
 
 
-def add_norm(program: Program, draw: Draw, x: int, kind: str, groups: int = 1, name: str = "") -> int:
+def add_norm(program: Program, draw: Draw, x: int, kind: str, groups: int = 1) -> int:
     """Add a normalisation of the tensor."""
     rank = len(program.shape(x))
     eps = draw.choice((1e-5, 1e-5, 1e-5, 1e-6, 1e-3))
     affine = int(draw.chance(0.3 if kind == "instance" else 0.8))
     match kind:
         case "batch":
-            return program.norm(x, kind, name, eps=eps, affine=affine, running=int(draw.chance(0.15)))
+            return program.norm(x, kind, eps=eps, affine=affine, running=int(draw.chance(0.15)))
         case "group":
-            return program.norm(x, kind, name, eps=eps, affine=affine, groups=groups)
+            return program.norm(x, kind, eps=eps, affine=affine, groups=groups)
         case "layer":
             dims = str(rank - 1) if rank < 4 else ",".join(map(str, range(draw.choice((1, 1, rank - 1)), rank)))
-            return program.norm(x, kind, name, eps=eps, affine=affine, dims=dims)
+            return program.norm(x, kind, eps=eps, affine=affine, dims=dims)
         case "rms":
-            return program.norm(x, kind, name, eps=eps, affine=affine, dims=str(rank - 1 if rank < 4 else 1))
+            return program.norm(x, kind, eps=eps, affine=affine, dims=str(rank - 1 if rank < 4 else 1))
         case _:
-            return program.norm(x, kind, name, eps=eps, affine=affine)
+            return program.norm(x, kind, eps=eps, affine=affine)
 
 
 _PRODUCT_SHAPES = (

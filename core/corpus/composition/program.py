@@ -202,9 +202,9 @@ class Program:
         shape = (self.shape(x)[0], filters, *self._slide(x, window))
         return self.add("conv", shape, (x,), name, None, window, groups=groups, bias=int(bias))
 
-    def pool(self, x: int, kind: str, window: Window, name: str = "") -> int:
+    def pool(self, x: int, kind: str, window: Window) -> int:
         """Add max or average pooling."""
-        return self.add("pool", (*self.shape(x)[:2], *self._slide(x, window)), (x,), name, None, window, kind=kind)
+        return self.add("pool", (*self.shape(x)[:2], *self._slide(x, window)), (x,), "", None, window, kind=kind)
 
     def _slide(self, x: int, window: Window) -> Shape:
         """Return the sides of what a window makes of an image."""
@@ -242,9 +242,9 @@ class Program:
         )
         return self.add(op, shape, (x,), name, kind=kind, dims=",".join(map(str, dims)), keeps=int(keeps))
 
-    def softmax(self, x: int, dim: int, kind: str = "softmax", name: str = "") -> int:
+    def softmax(self, x: int, dim: int, kind: str = "softmax") -> int:
         """Add a softmax, a log-softmax or a division by a norm along one dimension."""
-        return self.add("softmax", self.shape(x), (x,), name, kind=kind, dims=str(dim))
+        return self.add("softmax", self.shape(x), (x,), kind=kind, dims=str(dim))
 
     def norm(self, x: int, kind: str, name: str = "", **more: Option) -> int:
         """Add a normalisation: "batch" (its own or, where `running`, the stored statistics), "group", "instance",
@@ -267,10 +267,10 @@ class Program:
         """Add a view with all but the first dimension in one."""
         return self.add("flatten", (self.shape(x)[0], multiply(self.shape(x)[1:])), (x,), name)
 
-    def tokens(self, x: int, name: str = "") -> int:
+    def tokens(self, x: int) -> int:
         """Add an image's places in a row: (batch, channels, sides) as (batch, places, channels)."""
         batch, channels, *sides = self.shape(x)
-        return self.add("tokens", (batch, multiply(tuple(sides)), channels), (x,), name)
+        return self.add("tokens", (batch, multiply(tuple(sides)), channels), (x,))
 
     def concatenate(self, x: int, y: int, name: str = "") -> int:
         """Add the concatenation of two tensors along the second dimension."""
@@ -279,10 +279,8 @@ class Program:
         joined = Dim(text=f"{left[1].text} + {right[1].text}", size=size)
         return self.add("concat", (left[0], joined, *left[2:]), (x, y), name)
 
-    def dropout(self, x: int, probability: float, is_training: bool = False) -> int:
-        """Add dropout in evaluation mode, which changes nothing; raises ValueError for training mode."""
-        if is_training:
-            raise ValueError("dropout in training mode draws its mask anew in each call: no kernel can be right")
+    def dropout(self, x: int, probability: float) -> int:
+        """Add dropout in evaluation mode, which changes nothing; in training mode no kernel could be right."""
         return self.add("dropout", self.shape(x), (x,), probability=probability)
 
     def cross_entropy(self, x: int, target: int) -> int:

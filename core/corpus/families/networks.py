@@ -112,8 +112,8 @@ def draw_attention_block(program: Program, draw: Draw) -> None:
         program.point(h, apply(RESIDUAL, draw), "tensor", other=x)
 
 
-def _normalize(program: Program, x: int, running: int, name: str = "") -> int:
-    return program.norm(x, "batch", name, eps=1e-5, affine=1, running=running)
+def _normalize(program: Program, x: int, running: int) -> int:
+    return program.norm(x, "batch", eps=1e-5, affine=1, running=running)
 
 
 def draw_residual_block(program: Program, draw: Draw) -> None:

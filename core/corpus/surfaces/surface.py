@@ -2,34 +2,28 @@
 
 Passes change the canonical program as a syntax tree; the solution follows where the interface does. The computation,
 the parameters and the order in which they are drawn stay as they are.
-
-A teacher's `ModelNew` has the constructor of `Model` line by line, without its docstring, and the methods that it
-calls, and calls `super().__init__()` whatever the program does. Kernels stay, behind the functions that launch them.
-Numbers and dimensions that the program keeps are read from there: what an answer can copy it need not look up.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from ...task import Constants, Example, Task
 from ..builder.draw import Draw
 from . import layers
 from .dialects import Dialect, dialects
 from .documents import entitle, tell
-from .expressions import call, path_of, rename_in, words_in
-from .flags import ask_flag
-from .flow import arrange_flow
-from .layout import Layout, write_body, write_constants, write_parameters
-from .named_numbers import name_numbers
-from .operators import pass_forward_numbers, spell_operators
-from .parameters import fill_parameters, keep_root, pass_initial_values, pass_shapes
+from .expressions import attribute_of_self, call, names_in, path_of, rename_in, words_in
+from .flow import arrange_flow, target_of
+from .layout import Layout
+from .operators import find_operator, pass_forward_numbers, spell_operators
+from .parameters import draws_numbers, fill_parameters, keep_root, pass_initial_values, pass_shapes
 from .program import Program, read_program
 from .sizes import profile_names, write_sizes
+from .solution import Renamed, has_same_constructor, split_solution, write_solution
 
 _INPUTS: dict[str, tuple[str, ...]] = {
     "x": ("x", "x", "x", "x", "input", "inputs", "input_tensor", "data", "tensor"),
@@ -50,14 +44,6 @@ _PAIRS = (
 )
 _AS_MODULES = 100
 """How much oftener operators are modules where modules are put into `nn.Sequential`."""
-
-
-@frozen(kw_only=True)
-class Renamed:
-    """What a surface calls inputs and attributes, by their names in the canonical program."""
-
-    inputs: Mapping[str, str]
-    attributes: Mapping[str, str]
 
 
 def draw_dialect(draw: Draw, is_heldout: bool) -> Dialect:
@@ -115,7 +101,7 @@ def _write_program(
         layers.take_keywords(program, draw)
     arrange_flow(program, dialect, draw)
     if draw.chance(dialect.flags):
-        ask_flag(program, draw)
+        _ask_flag(program, draw)
     if draw.chance(dialect.computed_attributes):
         keep_root(program, draw)
     if draw.chance(dialect.asserts):
@@ -167,6 +153,38 @@ def _rename_inputs(program: Program, taken: set[str], draw: Draw) -> dict[str, s
     return changes
 
 
+def _ask_flag(program: Program, draw: Draw) -> None:
+    """Put a step `x = f(x)` of the forward pass under a flag of the constructor, which is set by default."""
+    able = [(place, found) for place, node in enumerate(program.forward) if (found := _name_step(node, program))]
+    if not able:
+        return
+    place, found = draw.choice(able)
+    set_flag = ast.Constant(value=True)
+    test = layers.keep_number(program, f"{draw.choice(('use', 'use', 'apply', 'with'))}_{found}", set_flag)
+    if test is not None:
+        program.parameters[-1].default, program.parameters[-1].is_passed = set_flag, False
+        program.forward[place] = ast.If(test=test, body=[program.forward[place]], orelse=[])
+
+
+_STEP_NAMES = {ast.Add: "shift", ast.Sub: "shift", ast.Mult: "scaling", ast.Div: "scaling"}
+
+
+def _name_step(node: ast.stmt, program: Program) -> str:
+    """Return what a step that gives a name a value of its own is called; empty for others, and for layers."""
+    target = target_of(node)
+    if not isinstance(node, ast.Assign) or not target or target not in names_in(node.value):
+        return ""
+    value = node.value
+    if isinstance(value, ast.BinOp):
+        return _STEP_NAMES.get(type(value.op), "")
+    if not isinstance(value, ast.Call):
+        return ""
+    if attribute := attribute_of_self(value.func):
+        made = program.attributes().get(attribute)
+        return "" if made is None or draws_numbers(made) else attribute
+    return find_operator(value)
+
+
 def _draw_uniform(program: Program) -> None:
     """Draw the input of a layer from [0, 1), where it is drawn from a normal distribution of unit scale.
 
@@ -197,89 +215,3 @@ def _scale_input(program: Program, draw: Draw) -> None:
 
 def _mixes(kind: str) -> bool:
     return kind.startswith(("nn.Conv", "nn.Linear", "nn.MaxPool")) or kind.endswith("Norm")
-
-
-_HEAD = "class ModelNew(nn.Module):\n"
-
-
-def split_solution(solution: str) -> tuple[str, str, str] | None:
-    """Return what comes before the constructor, the constructor's body, and `forward`; none for another form."""
-    kernels, found, model = solution.partition(_HEAD)
-    constructor, met, forward = model.partition("    def forward(self, ")
-    if not found or not met:
-        return None
-    return kernels, constructor, "    def forward(self, " + forward
-
-
-def has_same_constructor(constructor: str, program: Program) -> bool:
-    """Return whether a solution's constructor is that of the canonical program."""
-    own, wanted = constructor.strip(), _write_constructor(program).strip()
-    return own == wanted or ast.dump(ast.parse(own)) == ast.dump(ast.parse(wanted))
-
-
-def _write_constructor(program: Program) -> str:
-    if not program.init and not program.parameters:
-        return ""
-    head = ", ".join(("self", *write_parameters(program, False)))
-    text = _write_method("__init__", head, ("super().__init__()", *write_body(program.init)))
-    for made in program.called_methods():
-        text += _write_method(made.name, ", ".join(("self", *made.arguments)), write_body(made.body))
-    return text
-
-
-def _write_method(name: str, head: str, body: Sequence[str]) -> str:
-    return f"    def {name}({head}):\n" + "".join(f"        {line}\n" for line in body) + "\n"
-
-
-def write_solution(parts: tuple[str, str, str], program: Program, layout: Layout, renamed: Renamed) -> str:
-    """Write the solution from the top down, with inputs and attributes called as in the surface.
-
-    The class comes first, as the program has it, then each function that it calls with the kernel that this launches:
-    whoever writes a kernel has read what it is given.
-    """
-    imports, *blocks = parts[0].rstrip("\n").split(_GAP)
-    forward = _write_forward(parts[2], program, renamed)
-    model = layout.write_answer([line.removeprefix("    ") for line in forward.rstrip("\n").split("\n")])
-    missing = [line for line in layout.copied_imports() if line not in imports.splitlines()]
-    imports = "\n".join((*missing, imports))
-    return _GAP.join((imports, *write_constants(program), model, *_from_the_top(blocks))) + "\n"
-
-
-_GAP = "\n\n\n"
-
-
-def _from_the_top(blocks: Sequence[str]) -> list[str]:
-    """Put each function before the kernels that it launches, which come before it where they are written first."""
-    ordered: list[str] = []
-    kernels: list[str] = []
-    for block in blocks:
-        if block.startswith("@triton.jit"):
-            kernels.append(block)
-        else:
-            ordered += [block, *kernels]
-            kernels = []
-    return [*ordered, *kernels]
-
-
-def _write_forward(forward: str, program: Program, renamed: Renamed) -> str:
-    moved = {old: program.moved.get(new, new) for old, new in renamed.attributes.items()}
-
-    def attribute(match: re.Match[str]) -> str:
-        return f"self.{moved.get(match[1], program.moved.get(match[1], match[1]))}"
-
-    def local(match: re.Match[str]) -> str:
-        return renamed.inputs.get(match[0], match[0])
-
-    def dim(match: re.Match[str]) -> str:
-        kept = program.kept_dims.get(int(match[1]))
-        return match[0] if kept is None else f"dim=self.{kept}"
-
-    forward = re.sub(r"\bself\.(\w+)", attribute, forward)
-    for number in ("stride", "padding"):
-        if isinstance(kept := program.attributes().get(number), ast.Name) and kept.id == number:
-            forward = re.sub(rf"\b{number}=\d+", f"{number}=self.{number}", forward)
-    forward = re.sub(r"\bdim=(-?\d+)\b(?!\.)", dim, forward)
-    if renamed.inputs:
-        # neither attributes, nor keywords of a launch, nor texts
-        forward = re.sub(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'])(?!=[^=])", local, forward)
-    return name_numbers(forward, program)

@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 
 from ....core.config import Config
 from ....core.recipe.extensions import VerifierSpec
-from ...gpu_check import DOUBLE_SOLUTION, double_task
+from ...doctor import DOUBLE_SOLUTION, double_task
 from ...verification.verifier import open_verifier
 from ..watching import RunningCount
 

@@ -133,7 +133,7 @@ def mutate_accumulators(program: Program) -> Iterator[Edit]:
                 for change, text in (("+= to =", f"{target} = {added}"), ("+= to -=", f"{target} -= {added}")):
                     if isinstance(op, ast.Add):
                         yield Edit(kind=kind, change=change, start=start, stop=stop, text=text)
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_in_loop(program, node):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if program.enclosing(node, ast.For):
                 for call in ast.walk(value):
                     match call:
                         case ast.Call(args=[ast.Name(id=first), other]) if first == name and called(call) in (
@@ -141,10 +141,6 @@ def mutate_accumulators(program: Program) -> Iterator[Edit]:
                             "minimum",
                         ):
                             yield program.replace(kind, f"{called(call)} with {name} dropped", call, other)
-
-
-def _is_in_loop(program: Program, node: ast.AST) -> bool:
-    return program.enclosing(node, ast.For) is not None
 
 
 def mutate_dtypes(program: Program) -> Iterator[Edit]:

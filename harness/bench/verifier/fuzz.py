@@ -19,8 +19,7 @@ from ....core.task import Task
 from ....core.text.extraction import extract
 from ...tasks.suites import corpus_examples
 from ...verification.verifier import Verifier, open_verifier
-from . import fuzz_lines
-from .fuzz_reading import choose_for_funnel, read_apart, read_texts
+from .fuzz_reading import choose_for_funnel, read_apart, read_lines_apart, read_texts
 from .fuzz_texts import fuzzed
 
 EVERYTHING = VerifierSpec(multi_input=True, stop_early=False)
@@ -57,7 +56,7 @@ def fuzz_verifier(
     results = read_apart(partial(read_texts, examples, seed), num_completions, jobs)
     findings = [result.finding for result in results if result.finding]
     if num_lines:
-        findings += fuzz_lines.read_apart(examples[0].task.task_id, examples[0].solution, seed, num_lines)
+        findings += read_lines_apart(examples[0].task.task_id, examples[0].solution, seed, num_lines)
     funnel: Counter[str] = Counter()
     with open_verifier(config) as verifier:
         numbers = choose_for_funnel(results, num_funnel)

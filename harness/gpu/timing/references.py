@@ -23,12 +23,12 @@ from ...reference.reference import (
     build_model,
     convert,
     draw_inputs,
-    is_floating,
     load_task,
     one_line,
     randomise,
     torch_dtype,
 )
+from ...reference.values import place
 from ..device.graphs import PageFillers, capture, capture_or_launch, is_graph
 from ..device.launcher import Unsupported, is_of_memory
 from .protocol import ReferenceSource
@@ -67,7 +67,7 @@ class Reference:
     def __init__(self, drawn: DrawnReference) -> None:
         before = torch.cuda.memory_allocated()
         self._model = convert(drawn.model, "cuda", drawn.dtype)
-        self._inputs = [_place(value, drawn.dtype) for value in drawn.inputs]
+        self._inputs = [place(value, "cuda", drawn.dtype) for value in drawn.inputs]
         model, inputs = self._model, self._inputs
 
         def run() -> object:
@@ -149,12 +149,6 @@ class _Captures:
                 self._works[-1]()  # until then the driver keeps nothing of it on the device
                 self.num_bytes += torch.cuda.memory_reserved() - before
             yield Lane(work=self._works[number])
-
-
-def _place(value: Any, dtype: torch.dtype) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return value.to(device="cuda", dtype=dtype) if is_floating(value) else value.cuda()
 
 
 def load_compiler() -> None:

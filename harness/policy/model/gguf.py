@@ -25,11 +25,6 @@ FORMAT = 2
 """Counts changes of the conversion, so that older folders are not taken for new ones."""
 
 
-def is_installed() -> bool:
-    """Whether `smollm2` can be loaded: its file and the reader of such files are there."""
-    return all(importlib.util.find_spec(name) for name in (SMOLLM2_PACKAGE, "gguf"))
-
-
 def find_smollm2() -> Path:
     """The file of SmolLM2-135M-Instruct (Apache-2.0); raises UsageError where the package is not installed."""
     spec = importlib.util.find_spec(SMOLLM2_PACKAGE)

@@ -62,7 +62,6 @@ from .semantics import (
     reductions,
     rounding,
     scalars,
-    short_floats,
 )
 from .semantics.patches import Patch, patched
 from .semantics.run_state import Layout, begin_run, current_run, draw_layout
@@ -156,7 +155,7 @@ _OF_A_LINE = (StrayAccess, MisalignedAccess)
 
 def run_plan(request: RunRequest, kernels: KernelModule) -> RunResult:
     """Execute a plan, or scan it if the request has lanes for that; whatever goes wrong is the result's failure."""
-    with patched(short_floats.PATCHES if request.float_digits else ()):
+    with patched(rounding.SHORT_PATCHES if request.float_digits else ()):
         if request.num_lanes and not request.num_programs:
             try:
                 return _scan(request, kernels)

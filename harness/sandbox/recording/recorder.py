@@ -39,16 +39,14 @@ from .circumstances import (
     without_origins,
 )
 from .device_stub import StubDriver, know_the_compiler_by_its_version, pretend_device, run_tools_as_one_user
-from .fake_tensors import CUDA, FakeDevices, OnCpu
-from .forward_pass import DispatchRecorder, ForwardTrace
+from .fake_tensors import CUDA, FakeDevices, OnCpu, StandIn, replace_tensors
+from .forward_pass import ForwardTrace, recorded
 from .host_state import find_changes, take_snapshot
 from .launches import LaunchRecorder
 from .plan_difference import find_difference
 from .recompile import recompile
 from .refusal import Refusal
-from .stand_ins import StandIn, replace_tensors
 from .target import parse_target
-from .tensor_calls import TensorCalls
 
 _ADDRESSES = "Host code asks for data_ptr(): addresses differ between calls; pass kernels the tensors themselves"
 
@@ -281,13 +279,8 @@ class _Session:
             Refusal.raise_caught()
             return None
 
-    @contextlib.contextmanager
-    def _building(self, hollow: bool) -> Iterator[None]:
-        with contextlib.ExitStack() as stack:
-            if hollow:
-                stack.enter_context(DispatchRecorder(self.devices, None))
-                stack.enter_context(TensorCalls(self.devices, None))
-            yield
+    def _building(self, hollow: bool) -> contextlib.AbstractContextManager[None]:
+        return recorded(self.devices, None) if hollow else contextlib.nullcontext()
 
     def _make_inputs(self, request: RecordRequest) -> list[Any]:
         """Return new inputs of a request's sizes."""
@@ -317,11 +310,7 @@ class _Session:
                 current.add_buffer(value, BufferKind.INPUT, str(index))
         for own in self.stand_ins:
             current.add_buffer(own.tensor, own.kind, own.name, own.blob)
-        with (
-            self.recorder.recording(current.view, current.steps),
-            DispatchRecorder(self.devices, current),
-            TensorCalls(self.devices, current),
-        ):
+        with self.recorder.recording(current.view, current.steps), recorded(self.devices, current):
             result = model(*inputs)
             plan = current.finish(result, self.recorder.target.name if self.recorder.compile else None)
         self.calls.note_results(result, plan)

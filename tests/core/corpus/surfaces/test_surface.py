@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections import Counter
 from itertools import islice
 
 import pytest
-from tritonrl.core.corpus import SUITES, Split, examples, has_heldout_dialect, is_corpus_id, render, split_of
+from tritonrl.core.corpus import SUITES, Split, examples, is_corpus_id, render, split_of
 from tritonrl.core.corpus.surfaces.dialects import DIALECTS, dialects
 from tritonrl.core.corpus.surfaces.layout import _wrapped
 from tritonrl.core.task import Example, Profile
@@ -56,8 +55,6 @@ def test_two_dialects_are_never_trained_on(field: list[Example], unheard: list[E
     assert {dialect_of(example) for example in field} == {dialect.name for dialect in dialects()}
     assert {dialect_of(example) for example in unheard} == {dialect.name for dialect in dialects(is_heldout=True)}
     assert len(dialects(is_heldout=True)) == 2
-    assert not any(has_heldout_dialect(example.task.task_id) for example in field)
-    assert all(has_heldout_dialect(example.task.task_id) for example in unheard)
 
 
 def test_an_id_says_what_is_drawn_and_how_it_is_written(field: list[Example], unheard: list[Example]) -> None:
@@ -255,15 +252,9 @@ def test_programs_are_written_in_many_forms(form: str, field: list[Example]) -> 
 
 def test_what_heldout_dialects_do_alone_is_met_there_alone(field: list[Example], unheard: list[Example]) -> None:
     """Two spaces and `:param`, or sections with lines below them: no training task shows them."""
-    own = Counter(
-        habit
-        for example in [*field, *unheard]
-        for habit in (":param ", "\n  def forward", "----------\n")
-        if habit in example.task.source
-        for _ in range(1 if has_heldout_dialect(example.task.task_id) else 1_000_000)
-    )
-    assert set(own) == {":param ", "\n  def forward", "----------\n"}
-    assert max(own.values()) < 1_000_000
+    for habit in (":param ", "\n  def forward", "----------\n"):
+        assert any(habit in example.task.source for example in unheard)
+        assert not any(habit in example.task.source for example in field)
 
 
 def test_a_number_of_a_layer_is_read_from_the_layer(field: list[Example]) -> None:

@@ -14,7 +14,7 @@ from tritonrl.harness.bench.gpu.agreement import compare_verdicts
 from tritonrl.harness.bench.gpu.crashes import CRASHES, draw_sources
 from tritonrl.harness.bench.verifier.mix import Kind, Labelled
 from tritonrl.harness.bench.watching import RunningCount
-from tritonrl.harness.gpu_check import double_task
+from tritonrl.harness.doctor import double_task
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.recordings import probe_compile
 from tritonrl.harness.verification.verifier import Verifier, probe_syntax

@@ -11,7 +11,7 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.task import Example
 from tritonrl.core.text.extraction import extract
 from tritonrl.core.text.prompts import assistant_message
-from tritonrl.harness.bench.verifier import fuzz_lines
+from tritonrl.harness.bench.verifier import fuzz_reading
 from tritonrl.harness.bench.verifier.fuzz import verify_texts
 from tritonrl.harness.bench.verifier.fuzz_reading import choose_for_funnel, read_apart, read_texts
 from tritonrl.harness.bench.verifier.fuzz_texts import fuzzed
@@ -100,7 +100,7 @@ def test_a_text_that_ends_its_process_is_a_finding() -> None:
 
 def test_lines_and_messages_are_entries_or_errors(examples: tuple[Example, ...]) -> None:
     """Pipes, links, long names and spoilt frames among them, none ends in another way."""
-    assert fuzz_lines.read_apart(examples[0].task.task_id, examples[0].solution, 0, 150) == []
+    assert fuzz_reading.read_lines_apart(examples[0].task.task_id, examples[0].solution, 0, 150) == []
 
 
 def test_a_line_that_ends_otherwise_is_a_finding(
@@ -111,6 +111,6 @@ def test_a_line_that_ends_otherwise_is_a_finding(
     def fail(*_: object) -> None:
         raise OSError("a name too long")
 
-    monkeypatch.setattr(fuzz_lines, "read_batch", fail)
-    findings = fuzz_lines.read_lines(tmp_path, examples[0].task.task_id, examples[0].solution, 0, 2)
+    monkeypatch.setattr(fuzz_reading, "read_batch", fail)
+    findings = fuzz_reading.read_lines(tmp_path, examples[0].task.task_id, examples[0].solution, 0, 2)
     assert findings == ["line 0: OSError: a name too long", "line 1: OSError: a name too long"]

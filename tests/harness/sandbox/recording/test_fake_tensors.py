@@ -1,6 +1,7 @@
 """What is recorded cannot be told from what is used: by class, device, address or text, in forward or `__init__`.
 
-Addresses of tensors without memory: apart, aligned, and near each other as an allocator's are.
+Addresses of tensors without memory: apart, aligned, and near each other as an allocator's are. What stands for a
+model's tensors: on which device, which of them are one, and whose values are taken.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.outcome import Outcome
+from tritonrl.core.plan import BufferKind
 from tritonrl.core.task import Profile
-from tritonrl.harness.sandbox.recording.fake_tensors import CPU, CUDA, Allocator, FakeDevices
+from tritonrl.harness.sandbox.recording import fake_tensors
+from tritonrl.harness.sandbox.recording.fake_tensors import CPU, CUDA, Allocator, FakeDevices, replace_tensors
+from tritonrl.harness.sandbox.recording.refusal import Refusal
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request
@@ -199,3 +203,59 @@ def test_the_first_is_drawn() -> None:
     assert len(set(first)) == 20
     assert first == [Allocator(seed, "cuda").take(100) for seed in range(20)]
     assert Allocator(3, "cuda").take(1) != Allocator(3, "cpu").take(1)
+
+
+class Holder(torch.nn.Module):
+    """A model with a tied weight, a buffer, and tensors in plain attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3, 3).t())
+        self.layer = torch.nn.Linear(3, 3, bias=False)
+        self.layer.weight = self.weight
+        self.register_buffer("mean", torch.ones(3))
+        self.kept = {"of": [torch.zeros(2)], "weight": self.weight, "number": 7}
+        self.plain = [1, 2]
+
+
+@pytest.mark.parametrize("with_parameters", [False, True])
+def test_tensors_that_are_one_stay_one(with_parameters: bool) -> None:
+    """A tied weight has one stand-in; constants' values are always taken, parameters' where that is asked."""
+    model, devices, blobs = Holder(), FakeDevices(), dict[str, bytes]()
+    plain, shape, stride = model.plain, model.weight.shape, model.weight.stride()
+    made = {each.name: each for each in replace_tensors(model, devices, blobs, with_parameters)}
+    assert model.weight is model.layer.weight is model.kept["weight"]
+    assert isinstance(model.weight, torch.nn.Parameter)
+    assert (model.weight.shape, model.weight.stride()) == (shape, stride)
+    assert model.plain is plain
+    assert model.kept["number"] == 7
+    is_parameter = {name: each.kind is BufferKind.PARAMETER for name, each in made.items()}
+    assert is_parameter == {"mean": True, "kept": False, "weight": True}
+    assert {name: devices.of(each.tensor) for name, each in made.items()} == {
+        "mean": CUDA,
+        "kept": CPU,
+        "weight": CUDA,
+    }
+    assert {name for name, each in made.items() if each.blob is not None} == {
+        "kept",
+        *(("mean", "weight") if with_parameters else ()),
+    }
+    assert set(blobs) == {each.blob for each in made.values() if each.blob is not None}
+
+
+def test_a_parameter_that_another_module_keeps_too_moves_with_it() -> None:
+    """What a list holds of a child's parameters stands on the device, as after `model.to("cuda")`."""
+    model, devices = torch.nn.Module(), FakeDevices()
+    model.layer = torch.nn.Linear(3, 3)
+    model.weights = [model.layer.weight]
+    made = replace_tensors(model, devices, {}, with_parameters=False)
+    assert model.weights[0] is model.layer.weight
+    assert {each.name for each in made} == {"layer.weight", "layer.bias"}
+    assert all(devices.of(each.tensor) == CUDA for each in made)
+
+
+def test_values_without_end_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is larger than an answer may be is refused before it is sent."""
+    monkeypatch.setattr(fake_tensors, "_MAX_BLOB_BYTES", 4)
+    with pytest.raises(Refusal):
+        replace_tensors(Holder(), FakeDevices(), {}, with_parameters=True)
