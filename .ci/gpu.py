@@ -269,7 +269,8 @@ def gpu_rl(runner: Runner) -> None:
 
 def gpu_controls(runner: Runner) -> None:
     """Train the second ablation's start once more, and from it three seeds of each of its controls."""
-    start = "--set sft.num_pairs=20000 --set sft.method=lora --set sft.learning_rate=1e-3 --set sft.lora_rank=32 --set sft.lora_alpha=64"
+    start = "--set sft.num_pairs=20000 --set sft.method=lora --set sft.learning_rate=1e-3"
+    start += " --set sft.lora_rank=32 --set sft.lora_alpha=64"
     runner.tritonrl(f"sft --preset field {start} {INTERPRETED} {ONE_SAMPLE} --out {{CONTROLS_OUT}}/sft")
     adapter = runner.only("{CONTROLS_OUT}/sft/*/adapters/*/*/adapter")
     for name, grid in CONTROLS.items():
