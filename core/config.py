@@ -286,8 +286,8 @@ class LimitsConfig:
     """What one sandboxed child may use; `output_mb` bounds what it prints (stdout and stderr), not its answer.
 
     An answer has a bound of its own, `harness.sandbox.zygote.MAX_ANSWER_BYTES`. Seconds that a child waits for a
-    processor do not count in `wall_s`, up to three times as many as that. Where programs at large sizes take too
-    long, the audit gives them six times as many of `cpu_s` and `wall_s`.
+    processor do not count in `wall_s`, up to three times as many as that. Where programs that are interpreted at large
+    sizes, or at the remainder's, take too long, the audit gives them six times as many of `cpu_s` and `wall_s`.
     """
 
     cpu_s: int = integer(20, 1)

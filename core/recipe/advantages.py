@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import assert_never
 
 from ..config import Algorithm
 
@@ -83,8 +84,10 @@ def _compare(algorithm: Algorithm, rewards: Sequence[float]) -> tuple[float, ...
         return tuple(value * num / (num - 1) for value in centred)
     if algorithm == "dr-grpo":
         return tuple(centred)
-    deviation = math.sqrt(math.fsum(value * value for value in centred) / num)
-    return tuple(value / deviation if deviation > 0.0 else 0.0 for value in centred)
+    if algorithm == "grpo":
+        deviation = math.sqrt(math.fsum(value * value for value in centred) / num)
+        return tuple(value / deviation if deviation > 0.0 else 0.0 for value in centred)
+    assert_never(algorithm)
 
 
 def weigh_tokens(

@@ -44,7 +44,7 @@ from .recordings import LATER, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
 PATIENCE = 6
-"""Programs at large sizes that take longer than the limits allow may take so many times as long."""
+"""Programs at large sizes, or the remainder's, may take so many times as long as the limits allow."""
 _PARTS_OF_BUDGET = 32
 _FLOAT32_DIGITS, _SPARE_DIGITS = 24, 2
 _JUDGED_LATER = (Profile.LARGER, *LATER)
