@@ -177,7 +177,7 @@ def test_the_power_of_these_sizes_is_what_was_detectable(analysis: Analysis) -> 
     ("tables", "document"),
     [
         ("rl", "README.md"),
-        ("rl-learners", "docs/findings/reinforcement.md"),
+        ("rl-study", "docs/findings/reinforcement.md"),
         ("rl-long", "docs/findings/longer-chains.md"),
         ("rl-forgetting", "docs/findings/forgetting.md"),
         ("rl-speed", "docs/findings/speed.md"),
