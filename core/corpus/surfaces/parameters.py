@@ -75,6 +75,7 @@ def parameter_value(value: ast.expr) -> ast.Call | None:
     return None
 
 
+_FILLING_METHODS = ("reset_parameters", "init_weights", "_init_weights", "_init_parameters", "initialize", "_fill")
 _FILLS = {"torch.randn": "nn.init.normal_", "torch.ones": "nn.init.ones_", "torch.zeros": "nn.init.zeros_"}
 
 
@@ -97,8 +98,9 @@ def fill_parameters(program: Program, draw: Draw) -> None:
         inner.func = dotted("torch.empty")
         filling.append(ast.Expr(value=call(function, own(node.targets[0].attr))))
     if draw.chance(0.5) and not program.methods:
-        program.methods.append(Method("reset_parameters", [], filling))
-        filling = [ast.Expr(value=call(own("reset_parameters")))]
+        name = draw.fork("name").choice(_FILLING_METHODS)
+        program.methods.append(Method(name, [], filling))
+        filling = [ast.Expr(value=call(own(name)))]
     program.init += filling
 
 
