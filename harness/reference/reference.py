@@ -34,6 +34,8 @@ from ..torch_start import import_torch
 import_torch()  # references run on tensors without values, the first of which would import Dynamo
 RAISED = (Exception, SystemExit)
 """What a program may end with; a script that calls `exit()` is no end of the command."""
+_SLIGHT = 1e-3
+"""Parameters whose largest value is less add next to nothing."""
 _NUMBERS = itertools.count()
 
 # torch's default generator is process-wide state: whoever seeds it must be alone
@@ -329,7 +331,9 @@ def randomise(
     """Give parameters and buffers fresh values of the scale that construction chose, exact in `dtype`.
 
     Constant ones (norm weights, biases, running statistics) become values around that constant. Of the others those
-    in `seeded_names` stay as constructed. One of a single element is constant if it is not among `drawn`.
+    in `seeded_names` stay as constructed. One of a single element is constant if it is not among `drawn`. What begins
+    as next to nothing, such as the scale of a residual branch, has the scale of what it is trained to: a kernel that
+    leaves it out would be right otherwise.
     """
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -337,14 +341,15 @@ def randomise(
                 continue
             fresh = torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
             low, high = float(tensor.min()), float(tensor.max())
+            is_slight = max(abs(low), abs(high)) < _SLIGHT
             if low == high and not (name in seeded_names and name in drawn):
                 # a variance must stay positive; an added constant of either sign is as good as another
                 positive = low > 0.0 or "var" in name
-                fresh = (low or 1.0) * (0.5 + fresh) if positive else low + (fresh - 0.5)
+                fresh = (1.0 if is_slight else low) * (0.5 + fresh) if positive else low + (fresh - 0.5)
             elif name in seeded_names:
                 fresh = tensor.double()
             else:
-                spread = float(tensor.double().std()) * math.sqrt(12.0)
+                spread = 1.0 if is_slight else float(tensor.double().std()) * math.sqrt(12.0)
                 fresh = float(tensor.double().mean()) + spread * (fresh - 0.5)
             tensor.copy_(fresh.to(dtype).to(tensor.dtype))
 

@@ -23,6 +23,7 @@ from tritonrl.harness.reference.reference import (
     draw_signs,
     fake_reference,
     load_task,
+    randomise,
 )
 from tritonrl.harness.reference.values import make_alike, place_like
 from tritonrl.stages.tolerance import accepts, compare
@@ -148,6 +149,20 @@ def test_half_of_a_parameter_changes_its_sign(num: int, seed: int) -> None:
     drawn = model.weight.detach().clone()
     draw_signs(model, ("weight",), torch.Generator().manual_seed(seed + 1))
     assert torch.equal(model.weight, drawn)
+
+
+@given(st.sampled_from([1e-6, -1e-5, 0.0, 0.02, 1.0]), st.booleans(), st.integers(0, 2**32))
+def test_no_parameter_is_next_to_nothing(start: float, is_constant: bool, seed: int) -> None:
+    """A scale that construction makes 1e-6 is judged as what it is trained to; others keep their scale."""
+    model = torch.nn.Module()
+    values = torch.ones(64) if is_constant else torch.linspace(-1.0, 1.0, 64)
+    model.gamma = torch.nn.Parameter(start * values)
+    randomise(model, torch.Generator().manual_seed(seed), (), torch.float32)
+    largest = float(model.gamma.abs().max())
+    if abs(start) >= 1e-3:
+        assert 0.5 * start < largest < 2.0 * start
+    else:
+        assert 0.25 < largest < 1.75
 
 
 def test_inputs_of_one_shape_become_alike() -> None:
