@@ -259,14 +259,17 @@ def equal_results(left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...
 
 
 def runs_with(task: Task, constants: Constants) -> bool:
-    """Whether the reference runs with these constants; real values, since shapes alone do not show every refusal."""
+    """Whether the reference runs with these constants, and no result is empty, so that there is something to launch.
+
+    Real values, since shapes alone do not show every refusal.
+    """
     sized = evolve(task, tiny=constants)
     try:
         module = load_task(sized, Profile.TINY)
-        call_model(sized, build_model(sized, module, 0), draw_inputs(sized, module, 0))
+        outputs = call_model(sized, build_model(sized, module, 0), draw_inputs(sized, module, 0))
     except TaskError:
         return False
-    return True
+    return all(not isinstance(output, torch.Tensor) or output.numel() > 0 for output in outputs)
 
 
 @contextmanager

@@ -87,3 +87,25 @@ def test_model_with_sizes_of_its_own_gets_none_that_do_not_run() -> None:
 def test_sizes_exercise_masks(ceiling: int) -> None:
     """Where the reference takes anything, sizes are the ceiling itself, which is no multiple of a block."""
     assert dict(shrink(TASK, {"batch_size": 1600, "dim": 200}, ceiling)) == {"batch_size": ceiling, "dim": ceiling}
+
+
+def test_sizes_without_a_result_are_not_tried() -> None:
+    """A reference that returns nothing at a batch of one has nothing that a kernel would be launched for."""
+    source = (
+        SMALL_PROBLEM.partition("class Model")[0]
+        + """class Model(nn.Module):
+    def forward(self, x):
+        return x[1:] + x[:-1]
+
+rows = 257
+
+def get_inputs():
+    return [torch.rand(rows, 33)]
+
+def get_init_inputs():
+    return []
+"""
+    )
+    task = Task(task_id="pairs", level=1, family="made-up", description="pairs", source=source)
+    assert runs_with(task, (("rows", 2),))
+    assert not runs_with(task, (("rows", 1),))
