@@ -58,7 +58,8 @@ def probe_compile(candidate: Candidate, task: Task, context: VerifierContext, st
 def record_later(candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs) -> Recording:
     """The recording at sizes that only the audit uses, all of them in a child of their own.
 
-    So no other verifier pays for them.
+    So no other verifier pays for them. The device is a smaller one there: host code may ask how many multiprocessors
+    there are, and what depends on the answer has to be right for any.
     """
     together = [inputs]
     others = [context.describe(Variant.REMAINDER, task)] if context.oracle.remainder(task) else []
@@ -83,7 +84,10 @@ def _record_later(
     candidate: Candidate, task: Task, context: VerifierContext, together: Sequence[VariantInputs]
 ) -> list[Recording]:
     is_compiled = context.cuda is not None
-    requests = [record_request(task, context.oracle, each.profile, each.dtype, is_compiled) for each in together]
+    requests = [
+        evolve(record_request(task, context.oracle, each.profile, each.dtype, is_compiled), is_on_smaller_card=True)
+        for each in together
+    ]
     first = together[0]
     neighbours = context.oracle.neighbours(task, first.profile, first.dtype)
     requests[0] = evolve(requests[0], is_built_twice=True, neighbours=neighbours)
@@ -152,7 +156,9 @@ def record_own_values(candidate: Candidate, task: Task, context: VerifierContext
         is_compiled = plan.target is not None
         request = record_request(task, context.oracle, recording.profile, recording.dtype, is_compiled)
         context.get_ready()
-        reply = context.record(candidate.source, [evolve(request, with_values=True)])
+        later = {(each.profile, each.dtype) for each in later_variants(task, context)}
+        is_later = recording.profile in LATER or (recording.profile, recording.dtype) in later
+        reply = context.record(candidate.source, [evolve(request, with_values=True, is_on_smaller_card=is_later)])
         failure = reply.failure
         found = reply.recordings[0] if failure is None else evolve(recording, plan=None, failure=failure)
         if found.plan is not None and _without_values(found.plan) != _without_values(plan):

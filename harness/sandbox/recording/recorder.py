@@ -46,7 +46,7 @@ from .launches import LaunchRecorder
 from .plan_difference import find_difference
 from .recompile import recompile
 from .refusal import Refusal
-from .target import parse_target
+from .target import Target, find_smaller_card, parse_target
 
 _ADDRESSES = "Host code asks for data_ptr(): addresses differ between calls; pass kernels the tensors themselves"
 
@@ -56,8 +56,7 @@ def prepare(target_name: str, scratch: str) -> Perform:
     torch.set_num_threads(1)
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"  # code has no file names and line numbers
     target = parse_target(target_name)
-    StubDriver(target).install()
-    pretend_device(target)
+    _have_device(target)
     run_tools_as_one_user()
     know_the_compiler_by_its_version()
     recorder = LaunchRecorder(target)
@@ -75,6 +74,8 @@ def prepare(target_name: str, scratch: str) -> Perform:
             plan = from_plain(request["plan"], LaunchPlan)
             return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
         requests = [read_request(plain) for plain in request["requests"]]
+        if any(each.is_on_smaller_card for each in requests):
+            _have_device(find_smaller_card(target))
         recordings = record_all(recorder, tuners, request["source"], requests, folder, table)
         return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())
 
@@ -94,6 +95,11 @@ def prepare(target_name: str, scratch: str) -> Perform:
     values.forget()
     tuners.forget()
     return perform
+
+
+def _have_device(target: Target) -> None:
+    StubDriver(target).install()
+    pretend_device(target)
 
 
 def record_all(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import struct
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 
 @frozen
@@ -87,6 +87,11 @@ def parse_target(name: str) -> Target:
         raise ValueError(f"{name!r} is no target; write sm_90 or gfx942")
     known = _ARCHITECTURES.get(capability, _UNKNOWN)
     return Target(name=name, backend="cuda", architecture=capability, warp_size=32, **asdict(known))
+
+
+def find_smaller_card(target: Target) -> Target:
+    """Return a device of the same architecture with fewer multiprocessors, as cards differ that have one."""
+    return evolve(target, num_processors=target.num_processors * 7 // 8)
 
 
 def count_resident(target: Target, num_warps: int, shared_bytes: int, registers: int) -> int:

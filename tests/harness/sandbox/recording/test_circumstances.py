@@ -131,3 +131,25 @@ def test_every_circumstance_is_met() -> None:
         fewer = draw_passes(table, str(seed), is_same_in_evaluation=False)
         assert len(fewer) == NUM_PASSES
         assert all(table[0] not in some for some in fewer)
+
+
+MULTIPROCESSORS = {
+    "PyTorch": "torch.cuda.get_device_properties(x.device).multi_processor_count",
+    "Triton": "triton.runtime.driver.active.utils.get_device_properties(0)['multiprocessor_count']",
+    "at import": "MULTIPROCESSORS",
+}
+
+
+@pytest.mark.parametrize("name", MULTIPROCESSORS)
+def test_the_same_architecture_has_smaller_cards(sandbox: Sandbox, name: str) -> None:
+    """A kernel whose grid is the device's multiprocessors has another grid where it is asked for on a smaller one."""
+    source = POINTWISE.replace(
+        "class ModelNew", f"MULTIPROCESSORS = {MULTIPROCESSORS['PyTorch'].replace('x.device', '0')}\n\nclass ModelNew"
+    )
+    source = source.replace("(triton.cdiv(n, 128),)", f"({MULTIPROCESSORS[name]},)")
+    grids = []
+    for is_smaller in (False, True, False):
+        plan = only(sandbox.record(source, [evolve(request((7, 11)), is_on_smaller_card=is_smaller)])).plan
+        assert plan is not None
+        grids.append(plan.launches[0].grid)
+    assert grids == [(132, 1, 1), (115, 1, 1), (132, 1, 1)]
