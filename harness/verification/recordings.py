@@ -156,6 +156,7 @@ def record_own_values(candidate: Candidate, task: Task, context: VerifierContext
         is_compiled = plan.target is not None
         request = record_request(task, context.oracle, recording.profile, recording.dtype, is_compiled)
         context.get_ready()
+        # the card that the recording saw (`_record_later`): other numbers of multiprocessors may be other plans
         later = {(each.profile, each.dtype) for each in later_variants(task, context)}
         is_later = recording.profile in LATER or (recording.profile, recording.dtype) in later
         reply = context.record(candidate.source, [evolve(request, with_values=True, is_on_smaller_card=is_later)])

@@ -43,7 +43,7 @@ _READERS = {
         *("item", "numpy", "tolist"),
     )
 }
-_MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
+_FROM_NUMBERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -257,7 +257,7 @@ class TensorCalls(TorchFunctionMode):
             return self._move(args[0], CPU, None)
         if func is torch.Tensor.to:
             return self._convert(args[0], args[1:], kwargs)
-        if func in _MAKERS:
+        if func in _FROM_NUMBERS:
             return self._make(func, args, kwargs)
         if func in _READERS and args[0].is_meta:
             raise Refusal(Outcome.DATA_DEPENDENT, f"forward calls {func.__name__}, which needs values")
