@@ -162,6 +162,9 @@ class CurriculumConfig:
 
     `families`, in any cell: they take turns, or each is drawn by the success at it so far, most where half is right;
     `family_floor` is the least that one weighs then, beside 1 for the most.
+
+    `rehearsal_share` of a round's tasks are of the suite that a supervised start has its pairs of, where the
+    configuration's has no teachers: what the start can do stays in what is rewarded.
     """
 
     fixed_share: float = real(0.3, 0.0, 1.0)
@@ -173,6 +176,7 @@ class CurriculumConfig:
     schedule: Schedule = field(default="step", validator=check_choice)
     families: FamilyDraws = field(default="turns", validator=check_choice, metadata=WHERE_SET)
     family_floor: float = real(0.1, 0.0, 1.0, open_low=True, in_fingerprint="where it is set")
+    rehearsal_share: float = real(0.0, 0.0, 1.0, in_fingerprint="where it is set")
 
     def __attrs_post_init__(self) -> None:
         _require_at_most(self, "start_share", "end_share")

@@ -146,13 +146,18 @@ def draw_families(
 
 
 def draw_levels(share: float, num_tasks: int, seed: int) -> tuple[int, ...]:
-    """Draw the level, 1 or 2, of each task slot of a round.
+    """Draw the level, 1 or 2, of each task slot of a round: `draw_slots` says which are Level 2."""
+    level2 = draw_slots(share, num_tasks, seed)
+    return tuple(2 if slot in level2 else 1 for slot in range(num_tasks))
 
-    The number of Level 2 slots is floor(share * num_tasks + u) with one uniform u in [0, 1): right on average and
-    never off by a whole task (independent draws would scatter it). They take the first places of a random order of
-    the slots. Both come from the seed alone, so that with one seed the Level 2 slots of a larger share include those of
-    a smaller: cells at different shares still work on as many common tasks as they can. Raises ValueError for a share
-    outside [0, 1].
+
+def draw_slots(share: float, num_tasks: int, seed: int) -> frozenset[int]:
+    """Draw which task slots of a round are of one kind, for which a share of them is meant.
+
+    Their number is floor(share * num_tasks + u) with one uniform u in [0, 1): right on average and never off by a whole
+    task (independent draws would scatter it). They take the first places of a random order of the slots. Both come from
+    the seed alone, so that with one seed the slots of a larger share include those of a smaller: cells at different
+    shares still work on as many common tasks as they can. Raises ValueError for a share outside [0, 1].
     """
     if not 0.0 <= share <= 1.0:
         raise ValueError(f"share: must be in [0, 1], got {share!r}")
@@ -160,8 +165,5 @@ def draw_levels(share: float, num_tasks: int, seed: int) -> tuple[int, ...]:
     uniform = generator.random()
     order = generator.permutation(num_tasks)
     # without the nudge, 0.3 * 10 + u would fall short of 3 + u by a rounding error
-    num_level2 = min(math.floor(share * num_tasks + uniform + 1e-9), num_tasks)
-    levels = [1] * num_tasks
-    for slot in order[:num_level2]:
-        levels[slot] = 2
-    return tuple(levels)
+    number = min(math.floor(share * num_tasks + uniform + 1e-9), num_tasks)
+    return frozenset(int(slot) for slot in order[:number])

@@ -18,7 +18,7 @@ from .contamination import open_admission
 from .learning import Sample, choose, draw, learn, learning_columns
 from .pipeline import CellContext, Model, verify, verifying_ahead
 from .rows import Attempt, Journal, Seconds, candidate_row, round_figures, round_row, stage_rows, timing_rows
-from .task_draws import family_of, root_seed, round_families, round_tasks
+from .task_draws import family_of, rehearsed_slots, root_seed, round_families, round_tasks
 
 
 @frozen(kw_only=True, eq=False)
@@ -46,7 +46,8 @@ def draw_round(
     admission = open_admission(context.config, context.work, context.progress)
     admits = None if admission is None else admission.admits
     families = round_families(context.config, state, root, round_index, levels)
-    tasks = round_tasks(root, round_index, levels, context.config.suite, admits, families)
+    rehearsed = rehearsed_slots(context.config, root, round_index)
+    tasks = round_tasks(root, round_index, levels, context.config.suite, admits, families, rehearsed)
     goal = goal_of(context.config.reward, round_index)
     prefix = round_name(context.config, round_index)
     sampling = Sampling.of(context.config, config)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -15,7 +15,7 @@ from attrs import evolve
 from ...core.config import Config
 from ...core.corpus import SUITES, TAUGHT, Split, example_ids, examples, render, tasks
 from ...core.corpus.launches import draw_launches
-from ...core.recipe.curriculum import CurriculumState, draw_families
+from ...core.recipe.curriculum import CurriculumState, draw_families, draw_slots
 from ...core.seeds import derive
 from ...core.task import Example, Task
 from ..errors import UsageError
@@ -63,18 +63,21 @@ def round_tasks(
     suite: str = "core13",
     admits: Admits | None = None,
     chosen: Sequence[str] = (),
+    rehearsed: Collection[int] = (),
 ) -> tuple[Task, ...]:
     """The tasks of a round; slot `i` at a level is the same task in every cell.
 
     Families take turns over the slots of all rounds, in an order that the seed shuffles, or are `chosen` for each slot;
-    one that has no task which is admitted gives its turn to the next. Raises UsageError where none has.
+    one that has no task which is admitted gives its turn to the next. The slots that are `rehearsed` have tasks of the
+    suite that a supervised start has its pairs of, by turns. Raises UsageError where no family has a task.
     """
     found = []
     for slot, level in enumerate(levels):
-        families = SUITES[suite][level]
+        is_chosen = bool(chosen) and slot not in rehearsed
+        families = SUITES[TAUGHT.get(suite, suite) if slot in rehearsed else suite][level]
         order = permutation(derive(root, "family order", level), len(families))
         seed = derive(root, "draw", round_index, slot, level)
-        turn = order.index(families.index(chosen[slot])) if chosen else round_index * len(levels) + slot
+        turn = order.index(families.index(chosen[slot])) if is_chosen else round_index * len(levels) + slot
         drawn = (
             _first_admitted(tasks(Split.TRAIN, level, seed, (families[order[place % len(families)]],)), admits)
             for place in range(turn, turn + len(families))
@@ -84,6 +87,12 @@ def round_tasks(
             raise UsageError(f"against: no family of level {level} has a task left to train on")
         found.append(task)
     return tuple(found)
+
+
+def rehearsed_slots(config: Config, root: int, round_index: int) -> frozenset[int]:
+    """The slots of a round whose tasks are rehearsed."""
+    seed = derive(root, "rehearsed", round_index)
+    return draw_slots(config.curriculum.rehearsal_share, config.rl.tasks_per_round, seed)
 
 
 def round_families(

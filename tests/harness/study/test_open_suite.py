@@ -15,6 +15,7 @@ from tritonrl.harness.study.store import Results
 from tritonrl.harness.study.task_draws import (
     evaluation_tasks,
     family_of,
+    rehearsed_slots,
     round_families,
     round_tasks,
     supervised_examples,
@@ -78,3 +79,24 @@ def test_a_chosen_family_with_nothing_admitted_gives_its_turn_away() -> None:
     chosen = ("open_map",) * 2
     drawn = round_tasks(1, 0, (1, 1), "open", lambda task: family_of(task) != "open_map", chosen)
     assert {family_of(task) for task in drawn} == {family_of(drawn[0])} != {"open_map"}
+
+
+def test_rehearsed_slots_have_tasks_of_the_pairs_suite() -> None:
+    """A quarter of the round is of `field`, in its training split and at the slot's level; the rest is as without."""
+    config = merge({"suite": "open", "rl": {"tasks_per_round": 16}, "curriculum": {"rehearsal_share": 0.25}})
+    levels = (1, 2) * 8
+    rehearsed = rehearsed_slots(config, 1, 3)
+    assert len(rehearsed) == 4
+    assert rehearsed != rehearsed_slots(config, 1, 4)
+    drawn = round_tasks(1, 3, levels, "open", rehearsed=rehearsed)
+    for slot, (task, usual) in enumerate(zip(drawn, round_tasks(1, 3, levels, "open"), strict=True)):
+        assert task.level == levels[slot]
+        if slot in rehearsed:
+            assert "-field_" in task.task_id
+            assert split_of(task) is Split.TRAIN
+        else:
+            assert task == usual
+    chosen = round_families(CONFIG, start(CONFIG.curriculum, False), 1, 3, levels)
+    by_success = round_tasks(1, 3, levels, "open", None, chosen, rehearsed)
+    assert [by_success[slot] for slot in rehearsed] == [drawn[slot] for slot in rehearsed]
+    assert rehearsed_slots(CONFIG, 1, 3) == frozenset()
