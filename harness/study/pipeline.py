@@ -7,7 +7,6 @@ import random
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -206,24 +205,39 @@ def verifying_ahead(context: CellContext, tasks: Sequence[Task], spec: VerifierS
 
 
 def verify(
-    context: CellContext, journal: Journal | None, pairs: Sequence[tuple[Task, str]], spec: VerifierSpec, phase: str
+    context: CellContext,
+    journal: Journal | None,
+    pairs: Sequence[tuple[Task, str]],
+    spec: VerifierSpec,
+    phase: str,
+    failed: dict[str, Exception] | None = None,
 ) -> list[Verdict]:
+    """Return a verdict for each (task, source), in order.
+
+    Where `failed` is given, it has the tasks whose reference fails afterwards, and pairs of these have no verdict;
+    without it the first one is raised, a TaskError.
+    """
     if not pairs:
         return []
     # equal texts are judged once
-    places: dict[tuple[str, str], int] = {}
-    for task, source in pairs:
-        places.setdefault((task.task_id, source), len(places))
-    firsts = {places[task.task_id, source]: (task, source) for task, source in reversed(pairs)}
-    distinct = [firsts[place] for place in range(len(firsts))]
+    distinct = list({(task.task_id, source): (task, source) for task, source in pairs}.values())
     context.progress.phase(phase, len(distinct))
-    done = count(1)
     # workers that come to the same candidates at the same time begin at different ones, and find each other's evidence
     first = random.randrange(len(distinct))
     turned = [*distinct[first:], *distinct[:first]]
-    found = context.judge.verify_many(turned, spec, context.jobs, lambda *_: context.progress.advance(next(done)))
-    judged = found[len(distinct) - first :] + found[: len(distinct) - first]
-    verdicts = [judged[places[task.task_id, source]] for task, source in pairs]
+    found: dict[tuple[str, str], Verdict] = {}
+
+    def receive(index: int, verdict: Verdict) -> None:
+        task, source = turned[index]
+        found[task.task_id, source] = verdict
+        context.progress.advance(len(found))
+
+    def pass_over(index: int, error: Exception) -> None:
+        assert failed is not None
+        failed.setdefault(turned[index][0].task_id, error)
+
+    context.judge.verify_many(turned, spec, context.jobs, receive, None if failed is None else pass_over)
+    verdicts = [found[task.task_id, source] for task, source in pairs if task.task_id not in (failed or ())]
     if journal is not None:
         journal.seconds.verify += sum(verdict.seconds for verdict in verdicts)
     return verdicts

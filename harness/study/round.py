@@ -14,6 +14,7 @@ from ...core.serialisation import fingerprint
 from ...core.task import Task
 from ...core.text.extraction import extract
 from ...core.verdict import Reward, Verdict
+from ..display import CellState
 from .contamination import open_admission
 from .learning import Sample, choose, draw, learn, learning_columns
 from .pipeline import CellContext, Model, verify, verifying_ahead
@@ -59,22 +60,34 @@ def draw_round(
         completions = draw(context, journal, model, spread, seeds, sampling, prefix, on_drawn)
     sources = [extract(completion.text) or "" for completion in completions]
     pairs = list(zip(spread, sources, strict=True))
-    verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying")
-    factors = [_noise(cell, root, *pair) for pair in pairs]
+    failed: dict[str, Exception] = {}
+    verdicts = verify(context, journal, pairs, spec, f"{prefix}: verifying", failed)
+    if failed:
+        if len(failed) == len({task.task_id for task in tasks}):
+            raise next(iter(failed.values()))
+        # hours of rounds are not lost for one task
+        told = "; ".join(str(error) for error in failed.values())
+        context.progress.cell(journal.cell, journal.seed, CellState.RUNNING, f"{prefix}: tasks passed over: {told}")
+    kept = [place for place, task in enumerate(spread) if task.task_id not in failed]
+    factors = [_noise(cell, root, *pairs[place]) for place in kept]
     verdicts = [
         verdict if factor is None else with_noise(verdict, factor)
         for verdict, factor in zip(verdicts, factors, strict=True)
     ]
     rewards = [reward_of(verdict, cell, context.config.reward, goal) for verdict in verdicts]
     samples = [
-        Sample(task=task, completion=completion, source=source, is_correct=verdict.correct, reward=reward.total)
-        for task, completion, source, verdict, reward in zip(
-            spread, completions, sources, verdicts, rewards, strict=True
+        Sample(
+            task=spread[place],
+            completion=completions[place],
+            source=sources[place],
+            is_correct=verdict.correct,
+            reward=reward.total,
         )
+        for place, verdict, reward in zip(kept, verdicts, rewards, strict=True)
     ]
     return Drawn(
         groups=tuple(tuple(samples[first : first + size]) for first in range(0, len(samples), size)),
-        slots=tuple(slot for slot in range(len(tasks)) for _ in range(size)),
+        slots=tuple(place // size for place in kept),
         verdicts=tuple(verdicts),
         rewards=tuple(rewards),
         factors=tuple(factors),

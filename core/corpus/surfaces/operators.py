@@ -144,7 +144,7 @@ def spell_operators(program: Program, dialect: Dialect, draw: Draw) -> None:
 
     def change(node: ast.expr) -> ast.expr | None:
         if isinstance(node, ast.BinOp):
-            return _spell_arithmetic(node, dialect, draw)
+            return _spell_arithmetic(program, node, dialect, draw)
         found = find_operator(node)
         if not found or found in _TENSOR_ONLY:
             return None
@@ -243,7 +243,7 @@ def _name_module(program: Program, module: str, found: str, draw: Draw) -> str:
 _ARITHMETIC = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div", ast.MatMult: "matmul"}
 
 
-def _spell_arithmetic(node: ast.BinOp, dialect: Dialect, draw: Draw) -> ast.expr | None:
+def _spell_arithmetic(program: Program, node: ast.BinOp, dialect: Dialect, draw: Draw) -> ast.expr | None:
     spelled = _ARITHMETIC.get(type(node.op))
     is_square = isinstance(node.op, ast.Pow) and number_of(node.right) == 2 and _is_tensor(node.left)
     if is_square or (isinstance(node.op, ast.Mult) and _is_same_name(node.left, node.right)):
@@ -255,6 +255,8 @@ def _spell_arithmetic(node: ast.BinOp, dialect: Dialect, draw: Draw) -> ast.expr
         node.op, node.right = ast.Sub(), ast.Constant(value=-number)
         spelled = "sub"
     if not _is_tensor(node.left) or (spelled == "matmul" and _has_numbers(node)):
+        return None
+    if isinstance(node.left, ast.Name) and node.left.id in dict(program.constants):
         return None
     how = weighted(draw, dialect.arithmetic)
     if spelled == "matmul":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 
 import polars as pl
@@ -9,15 +10,18 @@ import pytest
 from attrs import evolve
 from tritonrl.core.config import Config, merge
 from tritonrl.core.recipe.advantages import weigh_tokens
+from tritonrl.core.recipe.extensions import VerifierSpec
 from tritonrl.core.recipe.learner import Completion
 from tritonrl.core.task import Task
-from tritonrl.harness.display import Progress
+from tritonrl.core.verdict import Verdict
+from tritonrl.harness.display import Plain, Progress
+from tritonrl.harness.errors import TaskError
 from tritonrl.harness.study.grid import parse_grid, run_grid
 from tritonrl.harness.study.learning import Sample, choose, weigh_answers
 from tritonrl.harness.study.store import Results
-from tritonrl.harness.study.task_draws import evaluation_tasks
+from tritonrl.harness.study.task_draws import evaluation_tasks, root_seed, round_tasks
 
-from ..context_stub import TeacherLearner, solutions, stub_context, tiny_config
+from ..context_stub import TeacherLearner, TextJudge, solutions, stub_context, tiny_config
 
 RLOO = {"rl": {"algorithm": "rloo", "rounds": 2, "tasks_per_round": 3, "samples_per_task": 6, "minibatches": 2}}
 
@@ -185,3 +189,27 @@ def test_no_audit_in_training(tmp_path: Path) -> None:
     # start, round and end; a task has a right text and a wrong one at most
     assert len(asked) == 3
     assert asked[1] <= 4
+
+
+def test_a_failing_reference_costs_its_own_group_alone(tmp_path: Path) -> None:
+    """The round goes on with the others, says which was passed over and why, and samples keep their numbers."""
+    config = tiny_config(rl={"rounds": 1, "tasks_per_round": 3, "samples_per_task": 4, "audit": False})
+    results = Results(root=tmp_path)
+    told = StringIO()
+    context = stub_context(results, config, TeacherLearner(answers=solutions(config, [0])), Plain(stream=told))
+    bad = round_tasks(root_seed(config, 0), 0, (1, 1, 1))[1]
+
+    class Failing(TextJudge):
+        def _verdict(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
+            if task.task_id == bad.task_id:
+                raise TaskError(f"{task.task_id}: running the reference failed")
+            return super()._verdict(task, source, spec)
+
+    outcome = run_grid(
+        results, config, parse_grid("none"), range(1), lambda: evolve(context, judge=Failing()), context.progress
+    )
+    assert outcome.num_failed == 0
+    found = results.read("candidates").filter(pl.col("phase") == "rl")
+    assert set(found["slot"]) == {0, 2}
+    assert found["sample"].to_list() == [0, 1, 2, 3] * 2
+    assert f"tasks passed over: {bad.task_id}: running the reference failed" in told.getvalue()

@@ -270,3 +270,18 @@ def test_a_number_of_a_layer_is_read_from_the_layer(field: list[Example]) -> Non
     assert len(given) > 3
     # two equal numbers may stand for one another
     assert len(read) >= len(given) - 1
+
+
+def test_no_constant_is_asked_for_a_method(field: list[Example], unheard: list[Example]) -> None:
+    """A number of the forward pass that has a name is no tensor: products with it stay operators."""
+    for example in (*field, *unheard, render("l2-field_pool_then-e9045e3ec6df6adb")):
+        tree = ast.parse(example.task.source)
+        numbers = {
+            ast.unparse(node.targets[0])
+            for node in tree.body
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                asked = node.args[:1] if ast.unparse(node.func) == "torch.mul" else [node.func.value]
+                assert not {ast.unparse(part) for part in asked} & numbers, example.task.task_id
