@@ -76,6 +76,7 @@ class Variant(StrEnum):
     INNER_ONE = "inner_one"
     ONE_SIZE = "one_size"
     OTHER_SIZE = "other_size"
+    TWICE = "twice"
 
 
 @frozen

@@ -306,6 +306,9 @@ VARIANTS: tuple[VariantRow, ...] = (
         # left out of long rows alone, where a formula may be one for small values
         changes={"stream": "beyond", "integers": "large", "row_scale": 3.0, "stable_scale": 30.0},
     ),
+    # a grid or a block that ends somewhere, and what is done where there is much: powers of two that are declared move
+    # by a few elements in "beyond"
+    VariantRow(variant=Variant.TWICE, group="sampled", profile=Profile.TWICE, changes={"stream": "twice"}),
     # what is done only where a block is filled, or not where nothing is left over; sizes that are equal
     VariantRow(
         variant=Variant.WHOLE_BLOCKS,
