@@ -77,6 +77,7 @@ class Variant(StrEnum):
     ONE_SIZE = "one_size"
     OTHER_SIZE = "other_size"
     TWICE = "twice"
+    CANCELLING_PRODUCTS = "cancelling_products"
 
 
 @frozen

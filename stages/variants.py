@@ -73,6 +73,11 @@ class Facts(Protocol):
         """Whether the reference has results other than zeros where a size that is no batch is one."""
 
     @property
+    def has_narrow_operands(self) -> bool:
+        """Whether a product adds over an axis of its own, in a dtype narrower than float32."""
+        ...
+
+    @property
     def has_inputs_of_one_shape(self) -> bool:
         """Whether there are several floating-point inputs of one shape."""
         ...
@@ -266,6 +271,15 @@ VARIANTS: tuple[VariantRow, ...] = (
         scale=16.0,
         rounded_through="float16",
         has_rounded_parameters=True,
+    ),
+    # sums in as few digits as the operands have: terms that cancel, but for a hundredth
+    evolve(
+        _row(
+            Variant.CANCELLING_PRODUCTS,
+            lambda facts: facts.has_narrow_operands and facts.traits.begins_with_product and facts.is_exact,
+            cancelled=7,
+        ),
+        profile=Profile.LARGER,
     ),
     # what cancels, overflows or is set to zero where magnitudes differ, and where a function exists for it (expm1);
     # a maximum that begins at a large negative number; less where a deviation or a norm squares on the way
