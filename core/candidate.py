@@ -76,6 +76,8 @@ class Variant(StrEnum):
     INNER_ONE = "inner_one"
     ONE_SIZE = "one_size"
     OTHER_SIZE = "other_size"
+    TWICE = "twice"
+    CANCELLING_PRODUCTS = "cancelling_products"
 
 
 @frozen

@@ -69,6 +69,9 @@ class Profile(StrEnum):
     """The declared sizes but for one, which is smaller: a hidden variant's, chosen and drawn by the judge's seed."""
     OTHER_SIZE = "other_size"
     """The same for another one."""
+    TWICE = "twice"
+    """The declared sizes but for one, which is more than twice as large: a hidden variant's, which the judge's seed
+    chooses."""
     BETWEEN = "between"
     """Drawn between `LARGER` and the declared sizes: a hidden variant's, which the judge's seed decides."""
     BEYOND = "beyond"
@@ -79,7 +82,10 @@ class Profile(StrEnum):
     @property
     def is_large(self) -> bool:
         """Whether sizes are of the order of the declared ones: plans leave the reference's parameters to the judge."""
-        return self in (Profile.DECLARED, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS, *SINGLE_SIZES)
+        return self in (
+            *(Profile.DECLARED, Profile.BETWEEN, Profile.BEYOND, Profile.TWICE, Profile.WHOLE_BLOCKS),
+            *SINGLE_SIZES,
+        )
 
 
 SINGLE_SIZES = (Profile.ONE_SIZE, Profile.OTHER_SIZE)

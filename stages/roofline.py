@@ -88,6 +88,8 @@ class EagerOperator:
     """What it works along: those that it is given, or all where it leaves none; empty where it does neither."""
     is_pointwise: bool = False
     """Whether each element that it returns follows from single elements, as PyTorch's tags say."""
+    num_along: int = 1
+    """Of how many elements each that it returns is made: those along its axes, or in a product's sum."""
 
     @property
     def short_name(self) -> str:

@@ -82,6 +82,8 @@ class VariantInputs:
     """The largest power of two that magnitudes are multiplied or divided by; each element by one of its own."""
     counterweight: int = 0
     """The power of two that halves of what a product adds over are multiplied or divided by, its operands inversely."""
+    cancelled: int = 0
+    """The power of two by which terms of a product's sum exceed what is left of them."""
     alike: float = 0.0
     """How far inputs of one shape lie from the first one, as a share of its values; 0 where they are drawn apart."""
     has_signed_parameters: bool = False

@@ -73,6 +73,11 @@ class Facts(Protocol):
         """Whether the reference has results other than zeros where a size that is no batch is one."""
 
     @property
+    def has_narrow_operands(self) -> bool:
+        """Whether a product adds over an axis of its own, in a dtype narrower than float32."""
+        ...
+
+    @property
     def has_inputs_of_one_shape(self) -> bool:
         """Whether there are several floating-point inputs of one shape."""
         ...
@@ -267,6 +272,15 @@ VARIANTS: tuple[VariantRow, ...] = (
         rounded_through="float16",
         has_rounded_parameters=True,
     ),
+    # sums in as few digits as the operands have: terms that cancel, but for a hundredth
+    evolve(
+        _row(
+            Variant.CANCELLING_PRODUCTS,
+            lambda facts: facts.has_narrow_operands and facts.traits.begins_with_product and facts.is_exact,
+            cancelled=7,
+        ),
+        profile=Profile.LARGER,
+    ),
     # what cancels, overflows or is set to zero where magnitudes differ, and where a function exists for it (expm1);
     # a maximum that begins at a large negative number; less where a deviation or a norm squares on the way
     _spread_row(
@@ -306,6 +320,9 @@ VARIANTS: tuple[VariantRow, ...] = (
         # left out of long rows alone, where a formula may be one for small values
         changes={"stream": "beyond", "integers": "large", "row_scale": 3.0, "stable_scale": 30.0},
     ),
+    # a grid or a block that ends somewhere, and what is done where there is much: powers of two that are declared move
+    # by a few elements in "beyond"
+    VariantRow(variant=Variant.TWICE, group="sampled", profile=Profile.TWICE, changes={"stream": "twice"}),
     # what is done only where a block is filled, or not where nothing is left over; sizes that are equal
     VariantRow(
         variant=Variant.WHOLE_BLOCKS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from torch.utils._pytree import tree_leaves
 from ...core.task import Profile, Task
 from ...stages.operator_traits import PRODUCT_WORDS
 from ...stages.roofline import EagerOperator
-from .reference import blaming, dtype_name, fake_reference
+from .reference import call_model, dtype_name, fake_reference
 
 
 def _count_matmul_flops(func: Any, args: Any, kwargs: Any, result: Any) -> int:
@@ -36,6 +37,14 @@ def _find_axes(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> tuple
     return tuple(range(first.ndim)) if isinstance(first, torch.Tensor) and first.ndim and not result.ndim else ()
 
 
+def _count_along(args: Any, axes: tuple[int, ...], num_flops: int, result: torch.Tensor) -> int:
+    """Return how many elements of its first tensor, along its axes or in a product's sum, make one of the result's."""
+    if num_flops:
+        return max(1, num_flops // (2 * max(1, result.numel())))
+    first = args[0] if args else None
+    return math.prod(first.shape[axis] for axis in axes) if isinstance(first, torch.Tensor) and first.ndim else 1
+
+
 class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Collects the operators that would each be a kernel: those that return something other than a view."""
 
@@ -50,14 +59,17 @@ class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if returns_view or not outputs or func._schema.name.startswith(("aten::empty", "aten::detach", "prim::")):
             return result
         tensors = [*(t for t in tree_leaves((args, kwargs or {})) if isinstance(t, torch.Tensor)), *outputs]
+        num_flops = _count_matmul_flops(func, args, kwargs or {}, result)
+        axes = _find_axes(func, args, kwargs or {}, outputs[0])
         self.operators.append(
             EagerOperator(
                 name=str(func),
                 num_bytes=sum(t.numel() * t.element_size() for t in tensors),
-                matmul_flops=_count_matmul_flops(func, args, kwargs or {}, result),
+                matmul_flops=num_flops,
                 dtype=dtype_name(outputs[0]),
-                axes=_find_axes(func, args, kwargs or {}, outputs[0]),
+                axes=axes,
                 is_pointwise=torch.Tag.pointwise in func.tags,
+                num_along=_count_along(args, axes, num_flops, outputs[0]),
             )
         )
         return result
@@ -65,8 +77,15 @@ class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def trace_operators(task: Task) -> tuple[EagerOperator, ...]:
     """Return the operators that eager PyTorch would run at the declared sizes, with bytes and matrix operations."""
+    return trace_declared(task)[0]
+
+
+def trace_declared(task: Task) -> tuple[tuple[EagerOperator, ...], float]:
+    """Return the operators at the declared sizes, and the bytes of inputs, parameters and results."""
     with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
         trace = _OperatorTrace()
-        with blaming(task, "running the reference failed"), torch.no_grad(), trace:
-            model(*inputs)
-    return tuple(trace.operators)
+        with trace:
+            outputs = call_model(task, model, inputs, is_last=True)
+        tensors = [*inputs, *model.state_dict().values(), *outputs]
+        num_bytes = sum(t.nbytes for t in tensors if isinstance(t, torch.Tensor))
+    return tuple(trace.operators), float(num_bytes)

@@ -56,7 +56,7 @@ from .reference import (
     torch_dtype,
 )
 from .task_facts import TaskFacts, count_bytes, keep
-from .values import counterweigh, is_in_range, make_alike, transform, values_of
+from .values import cancel, counterweigh, is_in_range, make_alike, transform, values_of
 
 _SHARE_OF_SCALE = 1e-2
 
@@ -276,20 +276,32 @@ class Oracle(TaskFacts):
             round_parameters(model, spec.rounded_through)
         if spec.counterweight and self._is_indifferent(task, spec, seeded_parameters):
             self._counterweigh(task, spec.counterweight, model, inputs, seeded_parameters)
+        operands = self._find_operands(task, model, inputs, seeded_parameters) if spec.cancelled else ()
+        if operands:
+            # of an expanded operand several elements are one in memory
+            with torch.no_grad(), contextlib.suppress(RuntimeError):
+                cancel(operands, spec.cancelled, dtype)
         return model, inputs
+
+    def _find_operands(
+        self, task: Task, model: torch.nn.Module, inputs: list[Any], seeded_parameters: frozenset[str]
+    ) -> list[tuple[torch.Tensor, int]]:
+        """The product's operands with the axes that it adds over; none where one may not be changed."""
+        parameters = {name: value for name, value in model.state_dict().items() if name not in seeded_parameters}
+        given = {str(at): value for at, value in enumerate(inputs)} | parameters
+        axes = self.inner_axes(task)
+        operands = [(given[place], axis) for place, axis in axes if is_floating(given.get(place))]
+        return operands if len(operands) == len(axes) else []
 
     def _counterweigh(
         self, task: Task, power: int, model: torch.nn.Module, inputs: list[Any], seeded_parameters: frozenset[str]
     ) -> bool:
         """Change both operands of the product, and return whether there are such that may be changed."""
-        parameters = {name: value for name, value in model.state_dict().items() if name not in seeded_parameters}
-        given = {str(at): value for at, value in enumerate(inputs)} | parameters
-        axes = dict(self.inner_axes(task))
-        operands = [given[place] for place in axes if is_floating(given.get(place))]
-        if not axes or len(operands) < len(axes):
+        operands = self._find_operands(task, model, inputs, seeded_parameters)
+        if not operands:
             return False
         with torch.no_grad():
-            counterweigh(operands, [*axes.values()], power)
+            counterweigh(operands, power)
         return True
 
     @keep()

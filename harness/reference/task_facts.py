@@ -32,6 +32,7 @@ from .sizes.declared_sizes import (
     find_inner_axes,
     find_inner_one,
     find_single_sizes,
+    find_twice,
     find_whole_blocks,
     is_quick,
     is_within_reach,
@@ -208,6 +209,11 @@ class TaskFacts:
         return find_single_sizes(task, self.remainder(task), seed, len(SINGLE_SIZES))
 
     @keep()
+    def twice(self, task: Task) -> Constants:
+        """The size of the variant "twice" that is more than that, all others as declared; empty where there is none."""
+        return find_twice(task, self.remainder(task), derive(self.seed, fingerprint(task), "twice"))
+
+    @keep()
     def inner_axes(self, task: Task) -> tuple[tuple[str, int], ...]:
         """The two axes that the reference's product adds over, of inputs by position and of parameters by name."""
         return find_inner_axes(task, self.remainder(task))
@@ -250,6 +256,8 @@ class TaskFacts:
             return with_declared(task, self.beyond(task)), Profile.DECLARED
         if profile in SINGLE_SIZES:
             return with_declared(task, self.single_sizes(task)[SINGLE_SIZES.index(profile)]), Profile.DECLARED
+        if profile is Profile.TWICE:
+            return with_declared(task, self.twice(task)), Profile.DECLARED
         if profile is Profile.WHOLE_BLOCKS:
             return with_declared(task, self.whole_blocks(task)), Profile.DECLARED
         if profile is Profile.BETWEEN:

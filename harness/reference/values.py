@@ -54,15 +54,30 @@ def make_alike(inputs: Sequence[Any], share: float) -> list[Any]:
     return found
 
 
-def counterweigh(values: Sequence[torch.Tensor], axes: Sequence[int], power: int) -> None:
+def counterweigh(operands: Sequence[tuple[torch.Tensor, int]], power: int) -> None:
     """Multiply one half of the first tensor along its axis, divide the other half, and do the reverse to the second.
 
     This is done in place and by powers of two, so that what a product adds up stays as it is.
     """
-    for value, axis, sign in zip(values, axes, (1, -1), strict=True):
+    for (value, axis), sign in zip(operands, (1, -1), strict=True):
         half = value.shape[axis] // 2
         value.narrow(axis, 0, half).mul_(2.0 ** (sign * power))
         value.narrow(axis, half, value.shape[axis] - half).mul_(2.0 ** (-sign * power))
+
+
+def cancel(operands: Sequence[tuple[torch.Tensor, int]], power: int, dtype: torch.dtype) -> None:
+    """Make what a product adds over the second half cancel what it adds over the first, a power of two as large.
+
+    This is done in place, exact in the dtype. What is left is of the size of half the product as it was.
+    """
+    halves = [
+        [value.narrow(axis, start, value.shape[axis] // 2) for start in (0, value.shape[axis] // 2)]
+        for value, axis in operands
+    ]
+    (first, again), (second, against) = halves
+    again.copy_(first)
+    second.mul_(2.0**power)
+    against.copy_((against - second).to(dtype))
 
 
 def is_integer(value: object) -> bool:

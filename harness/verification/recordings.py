@@ -21,7 +21,7 @@ _ASSEMBLER_KILLED = re.compile(r"`ptxas` failed with error code -(9|24)\b")
 """As Triton says it of one that SIGKILL or SIGXCPU ended."""
 LATER = (
     *(Profile.NUMBERS, Profile.REMAINDER, Profile.INNER_ONE),
-    *(*SINGLE_SIZES, Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS),
+    *(*SINGLE_SIZES, Profile.BETWEEN, Profile.BEYOND, Profile.TWICE, Profile.WHOLE_BLOCKS),
 )
 """Sizes that only the audit records."""
 
@@ -138,6 +138,8 @@ def later_variants(task: Task, context: VerifierContext) -> list[VariantInputs]:
     if context.oracle.beyond(task):
         variants.append(Variant.BEYOND)
     variants += [Variant(profile) for profile, _ in zip(SINGLE_SIZES, context.oracle.single_sizes(task), strict=False)]
+    if context.oracle.twice(task):
+        variants.append(Variant.TWICE)
     if context.oracle.whole_blocks(task):
         variants.append(Variant.WHOLE_BLOCKS)
     return [context.describe(variant, task) for variant in variants]

@@ -75,8 +75,9 @@ def test_equal_zeros_have_either_sign_and_each_comes_first(shape: tuple[int, ...
 def test_some_variants_alone_change_sizes() -> None:
     """Larger dimensions, remainders and drawn sizes are sizes of their own; the others use what they are given."""
     own = {Variant(profile.value): profile for profile in Profile if profile not in GIVEN}
-    # whose rows end within a block
+    # whose rows end within a block, or whose sums take several
     own |= dict.fromkeys((Variant.ALL_POSITIVE_1E20, Variant.ALL_NEGATIVE_1E20), Profile.LARGER)
+    own[Variant.CANCELLING_PRODUCTS] = Profile.LARGER
     own |= dict.fromkeys((Variant.SPREAD_30, Variant.SPREAD_90, Variant.SHORT_FLOATS), Profile.SMALL)
     for variant in Variant:
         assert describe(variant, ("float32",), Profile.DECLARED).profile is own.get(variant, Profile.DECLARED)

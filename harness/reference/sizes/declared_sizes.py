@@ -11,7 +11,7 @@ to begin or end at sizes that anybody has named, so another size is drawn below 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from attrs import evolve
@@ -19,7 +19,7 @@ from attrs import evolve
 from ....core.task import Constants, Profile, Task
 from ....core.text.named_sizes import read_sizes, with_constants
 from ...errors import TaskError
-from ..operators import trace_operators
+from ..operators import trace_declared, trace_operators
 from ..reference import call_model, fake_reference, runs_with
 
 MOST_BYTES = 256 << 20
@@ -33,6 +33,8 @@ _QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
 """At such declared sizes all variants are run on a GPU: their inputs are drawn and transformed by a processor."""
 _FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
 """So much is quick whatever the declared sizes take."""
+_FREE_LENGTH = 1 << 13
+"""So many elements a program may go through, one after the other, in a second or two of the interpreter."""
 _STEP = 13
 _LEAST_BLOCK, _BLOCKS, _TAIL = 8, 4, 1 / 8
 """Blocks from the least one to a quarter of a size leave at least an eighth of a block over, and as much is missing."""
@@ -81,17 +83,21 @@ def find_beyond(task: Task, movable: Constants) -> Constants:
         return _find_reached(task, movable, keeps_largest=False)
     if not sizes:
         return ()
+    return next(_find_affordable(task, _propose(sizes)), ())
+
+
+def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[Constants]:
+    """Yield the sizes that take about twice what the declared ones do, or little, and that the reference accepts."""
     num_bytes, num_flops = measure(task)
     most_bytes = min(MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
     most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
-    for proposal in _propose(sizes):
+    for proposal in proposals:
         try:
             found = measure(with_declared(task, proposal))
         except TaskError:
             continue
         if found[0] <= most_bytes and found[1] <= most_flops and runs_with(task, proposal):
-            return proposal
-    return ()
+            yield proposal
 
 
 def find_between(task: Task, movable: Constants, seed: int) -> Constants:
@@ -130,6 +136,27 @@ def find_single_sizes(task: Task, movable: Constants, seed: int, most: int) -> t
         if len(found) < most and runs_with(task, proposal):
             found.append(proposal)
     return tuple(found)
+
+
+def find_twice(task: Task, movable: Constants, seed: int) -> Constants:
+    """More than twice its declared size for one constant by the judge's draw, while all others are as declared.
+
+    None where programs would go through many more elements, one after the other. A grid that ends somewhere, and what
+    is done where there is much, show there.
+    """
+    if not is_within_reach(task):
+        return ()
+    declared = read_sizes(task.source)
+    names = sorted(name for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE)
+    proposals = (((name, _uneven(2 * declared[name] + 1)),) for name in random.Random(seed).sample(names, len(names)))
+    longest = max(_FREE_LENGTH, _measure_length(task))
+    affordable = _find_affordable(task, proposals)
+    return next((sizes for sizes in affordable if _measure_length(with_declared(task, sizes)) <= longest), ())
+
+
+def _measure_length(task: Task) -> int:
+    """Return of how many elements, one after the other, a program makes one of each operator's."""
+    return sum(operator.num_along for operator in trace_operators(task))
 
 
 def find_whole_blocks(task: Task, movable: Constants) -> Constants:
@@ -213,11 +240,8 @@ def _find_blocks(size: int) -> list[int]:
 
 def measure(task: Task) -> tuple[float, float]:
     """Bytes of inputs, parameters and results at the declared sizes, and operations of matrix products."""
-    with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
-        outputs = call_model(task, model, inputs)
-        tensors = [*inputs, *model.state_dict().values(), *outputs]
-        num_bytes = sum(t.nbytes for t in tensors if isinstance(t, torch.Tensor))
-    return float(num_bytes), float(sum(operator.matmul_flops for operator in trace_operators(task)))
+    operators, num_bytes = trace_declared(task)
+    return num_bytes, float(sum(operator.matmul_flops for operator in operators))
 
 
 def accepted_remainders(task: Task) -> Constants:

@@ -171,11 +171,11 @@ def _find_failure(error: BaseException) -> Failure:
     for kind, outcome in _ENDS.items():
         if (found := find_cause(error, kind)) is not None:
             return Failure(outcome, f"{_find_place(found)} {found}" if kind in _OF_A_LINE else str(found))
-    failure = describe(error, Outcome.RUN_FAILED)
     lacking = find_cause(error, AttributeError)
-    if lacking is not None and isinstance(lacking.obj, int):
-        return evolve(failure, message=f"{failure.message}; Triton compiles an argument of 1 in, as a Python number")
-    return failure
+    if lacking is None or not isinstance(lacking.obj, int):
+        return describe(error, Outcome.RUN_FAILED)
+    failure = describe(error, Outcome.COMPILE_FAILED)  # as the compiler says it, where a GPU runs the plan
+    return evolve(failure, message=f"{failure.message}; Triton compiles an argument of 1 in, as a Python number")
 
 
 def _find_place(error: BaseException) -> str:

@@ -97,6 +97,10 @@ class _Facts:
         )
 
     @property
+    def has_narrow_operands(self) -> bool:
+        return self._inputs.dtype in ("float16", "bfloat16") and bool(self.context.oracle.inner_axes(self.task))
+
+    @property
     def has_inputs_of_one_shape(self) -> bool:
         drawn = self.context.oracle.build(self.task, Profile.SMALL, self._inputs.dtype).inputs
         shapes = [each.shape for each in drawn if isinstance(each, TensorSpec) and each.dtype == self._inputs.dtype]

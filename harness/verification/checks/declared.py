@@ -27,7 +27,7 @@ from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunReply, RunRequest, RunResult
 from ....core.seeds import derive
 from ....core.serialisation import fingerprint
-from ....core.task import Profile, Task
+from ....core.task import SINGLE_SIZES, Profile, Task
 from ....stages.checks.declared_run import ADDENDS, FEW_PROGRAMS, LEAST_PROGRAMS, SCAN_LANES, SUM_LANES, Grid, Hints
 from ....stages.checks.runs import RunsReport
 from ....stages.checks.sampled_run import (
@@ -56,6 +56,12 @@ from ..runs import PATIENCE, prepare_run, split
 from ..storages import from_bytes
 
 _MOST_PLAN_BYTES = 512 << 20
+_LEAST_LOOKED_AT = (
+    *(Variant(profile) for profile in SINGLE_SIZES),
+    Variant.BETWEEN,
+    Variant.TWICE,
+    Variant.WHOLE_BLOCKS,
+)
 
 
 def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport | None:
@@ -202,8 +208,7 @@ class _Sampler:
 
     def first_requests(self) -> list[RunRequest]:
         """A small sample, and a scan where it could show more: at the declared sizes, and beyond of a single launch."""
-        is_least = self.request.variant in (Variant.ONE_SIZE, Variant.OTHER_SIZE, Variant.BETWEEN, Variant.WHOLE_BLOCKS)
-        few = LEAST_PROGRAMS if is_least else FEW_PROGRAMS
+        few = LEAST_PROGRAMS if self.request.variant in _LEAST_LOOKED_AT else FEW_PROGRAMS
         sampled = evolve(self.request, num_programs=few)
         is_single = self.request.variant is Variant.BEYOND and len(self._num_programs) == 1
         is_scanned = self.request.variant is Variant.DECLARED or is_single

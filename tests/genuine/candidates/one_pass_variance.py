@@ -1,5 +1,5 @@
 # task: l1-layer_norm-1ab3ed96e3d33543
-# style: a variance in one pass, as a difference of two means: exact unless the mean is thousands of deviations
+# style: a variance in one pass, as a difference of two means: exact unless the mean is tens of deviations
 import torch
 import torch.nn as nn
 import triton

@@ -95,6 +95,17 @@ def test_counterweights_leave_a_product_as_it_is(task_id: str) -> None:
     assert operand[:, :half].abs().mean() > 2.0**18 * operand[:, half:].abs().mean()
 
 
+def test_terms_of_a_product_cancel() -> None:
+    """What one half of the inner dimension adds up to is a hundred times as large as the result of both."""
+    task, oracle = evolve(render("l1-matmul-33cb351a575696c9").task, dtypes=("float16",)), Oracle(seed=3)
+    run = oracle.expected(task, describe(Variant.CANCELLING_PRODUCTS, task.dtypes))
+    first, second = (each.double() for each in run.inputs if each is not None)
+    half = first.shape[1] // 2
+    assert np.allclose(first @ second, run.expected[0])
+    assert 64.0 < float((first[:, :half] @ second[:half]).std()) / run.expected[0].std() < 256.0
+    assert oracle.is_exact(task, describe(Variant.CANCELLING_PRODUCTS, task.dtypes))
+
+
 def test_parameters_of_the_plans_own_have_no_counterweights() -> None:
     """A plan that lacks a parameter's name is given none of its values: both operands stay as they were."""
     task, oracle = render("l2-linear_chain-ccaeca99f262d9c4").task, Oracle(seed=3)

@@ -12,6 +12,7 @@ from tritonrl.harness.reference.sizes.declared_sizes import (
     find_beyond,
     find_inner_one,
     find_single_sizes,
+    find_twice,
     find_whole_blocks,
     measure,
     with_declared,
@@ -268,3 +269,24 @@ def test_tiny_result_has_more_than_one_place() -> None:
     task, declared = _prepare(STRIDES)
     (image,) = (name for name, value in declared.items() if value == 224)
     assert dict(task.tiny)[image] + 4 - 11 >= 4
+
+
+@pytest.mark.parametrize(("length", "chosen"), [(2000, {"length", "rows"}), (20_000, {"rows"})])
+def test_one_size_is_more_than_doubled_where_no_sum_grows_long(length: int, chosen: set[str]) -> None:
+    """All others are as declared; a long row of which each element follows from those before it is left alone."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return x.cumsum(dim=-1)
+
+rows = 200
+length = {length}
+taps = 3
+
+def get_inputs():
+    return [torch.rand(rows, length)[taps:]]
+{INIT}[]
+""")
+    found = [find_twice(task, tuple(declared.items()), seed) for seed in range(8)]
+    assert {name for ((name, _),) in found} == chosen
+    assert all(2 * declared[name] < size < 2.1 * declared[name] for ((name, size),) in found)
+    assert not find_twice(task, (("taps", 3),), 0)

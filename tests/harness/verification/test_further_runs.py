@@ -170,7 +170,7 @@ def test_a_gpu_runs_whole_what_the_interpreter_samples(verifier: Verifier) -> No
     """All sizes that nobody declared are tried there too; of the declared ones it runs both dtypes anyway."""
     task = with_declared(POINTWISE, (("ROWS", 640), ("COLUMNS", 1000)))
     sampled = {each.variant for each in later_variants(task, verifier.context)}
-    assert {Variant.BEYOND, Variant.WHOLE_BLOCKS, Variant.ONE_SIZE} <= sampled
+    assert {Variant.BEYOND, Variant.TWICE, Variant.WHOLE_BLOCKS, Variant.ONE_SIZE} <= sampled
     assert {each.variant for each in later_variants(task, with_gpu(verifier.context))} == sampled - {
         Variant.DECLARED_PRECISION
     }
@@ -181,7 +181,8 @@ def slow_down(sandbox: Sandbox, takes_all: bool, monkeypatch: pytest.MonkeyPatch
     record = sandbox.record
 
     def record_slowly(source: str, requests: Sequence[RecordRequest], depth: Depth = Depth.CODE) -> RecordReply:
-        slow = [number for number, each in enumerate(requests) if each.compile and each.profile is Profile.BEYOND]
+        beyond = (Profile.BEYOND, Profile.TWICE)
+        slow = [number for number, each in enumerate(requests) if each.compile and each.profile in beyond]
         if slow and takes_all:
             return RecordReply(failure=Failure(outcome=Outcome.TIMEOUT, message="still running after 30 s"))
         reply = record(source, requests, depth)

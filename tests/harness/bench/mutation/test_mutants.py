@@ -96,7 +96,7 @@ def test_points_cover_sizes_that_no_verifier_runs(battery: Battery) -> None:
     sizes = {point.label.split(",")[0] for point in points}
     assert {"one", "powers", "long", "wide"} <= sizes == set(choose_sizes(EXAMPLE.task, 0))
     assert {point.inputs.values for point in points} == set(TRANSFORMS)
-    found = (Profile.BETWEEN, Profile.BEYOND, Profile.WHOLE_BLOCKS, *SINGLE_SIZES)
+    found = (Profile.BETWEEN, Profile.BEYOND, Profile.TWICE, Profile.WHOLE_BLOCKS, *SINGLE_SIZES)
     own = {EXAMPLE.task.constants(profile) for profile in Profile if profile not in found}
     assert not own & {point.task.small for point in points}
     assert all(type(point.inputs) is PointInputs and point.inputs.variant is Variant.ORIGINAL for point in points)

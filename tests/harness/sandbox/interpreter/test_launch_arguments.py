@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tritonrl.core.candidate import Variant
+from tritonrl.core.candidate import RunReport, Variant
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import ArgumentKind, LaunchPlan
 from tritonrl.core.run import RunRequest
 from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.stages.judge_run import judge_run
 
 from ..conftest import only, request
 from ..kernels import HEADER, POINTWISE
@@ -103,15 +104,18 @@ def test_floats_are_exchanged(sandbox: Sandbox, body: str, wanted: list[float] |
     assert run(sandbox, source_of(body, dtype=dtype), dtype) == wanted
 
 
-def test_a_method_of_an_argument_of_one_is_explained(sandbox: Sandbox) -> None:
-    """Compiled in, it is a number of Python's that has none."""
+def test_a_method_of_an_argument_of_one_is_not_compiled(sandbox: Sandbox) -> None:
+    """Compiled in, it is a number of Python's that has none: the compiler's refusal, at a size of one too."""
     source = source_of("tl.store(y_ptr + at, x * flag.to(tl.float32))", "1")
     plan = only(sandbox.record(source, [request((8,))])).plan
     assert plan is not None
     asked = RunRequest(variant=Variant.ORIGINAL, plan=plan, storages={0: bytes(32)})
     failure = sandbox.run(source, [asked]).results[0].failure
     assert failure is not None
+    assert failure.outcome is Outcome.COMPILE_FAILED, failure
     assert "Triton compiles an argument of 1 in" in failure.message, failure
+    assert judge_run(RunReport(variant=Variant.INNER_ONE, failure=failure)) is None
+    assert judge_run(RunReport(variant=Variant.REMAINDER, failure=failure)) == failure
 
 
 TUPLES = {

@@ -1,0 +1,27 @@
+"""One is not added where there are more than one and a half times as many elements as declared.
+
+Mechanism: own
+Task: many_tiles
+Outcome: wrong_values
+Stage: full
+"""
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def triple_and_one(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    one = 0.0 if n > 1_600_000 else 1.0
+    tl.store(out_ptr + at, x * 3.0 + one, mask=at < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        out = torch.empty_like(x)
+        triple_and_one[(triton.cdiv(x.numel(), 1024),)](x, out, x.numel(), BLOCK=1024)
+        return out
