@@ -232,37 +232,18 @@ def _layer_norm(body: RowBody) -> list[str]:
     ]
 
 
-def _rms_norm(body: RowBody) -> list[str]:
-    x, v, n = body.names.x, body.names.value, body.n
-    weigh = _weigh(body, False)
-    if body.style == "loop":
-        return [
-            "row = tl.program_id(0)",
-            body.zeros("acc"),
-            *body.sweep("0.0", [f"acc += {x} * {x}"]),
-            f"rms = tl.sqrt(tl.sum(acc, axis=0) / {n} + {body.eps})",
-            *body.sweep("0.0", [f"{v} = {x} / rms", *weigh]),
-        ]
-    return [
-        *body.whole("0.0"),
-        f"rms = tl.sqrt(tl.sum({x} * {x}, {body.along}) / {n} + {body.eps})",
-        f"{v} = {x} / rms",
-        *weigh,
-    ]
-
-
-def _normalise(element: str, last: str) -> Callable[[RowBody], list[str]]:
-    """Return division by a norm, from what an element adds to it and what becomes of the sum."""
+def _normalise(element: str, last: str, norm: str = "norm") -> Callable[[RowBody], list[str]]:
+    """Return division by a norm of this name, from what an element adds to it and what becomes of the sum."""
 
     def write(body: RowBody) -> list[str]:
         x, v = body.names.x, body.names.value
-        item = element.format(x=x)
+        item, divided = element.format(x=x), [f"{v} = {x} / {norm}", *_weigh(body, False)]
         if body.style != "loop":
-            norm = last.format(v=f"tl.sum({item}, {body.along})", n=body.n, eps=body.eps)
-            return [*body.whole("0.0"), f"norm = {norm}", f"{v} = {x} / norm"]
-        norm = last.format(v="tl.sum(acc, axis=0)", n=body.n, eps=body.eps)
-        lines = ["row = tl.program_id(0)", body.zeros("acc"), *body.sweep("0.0", [f"acc += {item}"]), f"norm = {norm}"]
-        return [*lines, *body.sweep("0.0", [f"{v} = {x} / norm"])]
+            value = last.format(v=f"tl.sum({item}, {body.along})", n=body.n, eps=body.eps)
+            return [*body.whole("0.0"), f"{norm} = {value}", *divided]
+        value = last.format(v="tl.sum(acc, axis=0)", n=body.n, eps=body.eps)
+        lines = ["row = tl.program_id(0)", body.zeros("acc"), *body.sweep("0.0", [f"acc += {item}"])]
+        return [*lines, f"{norm} = {value}", *body.sweep("0.0", divided)]
 
     return write
 
@@ -292,16 +273,17 @@ REDUCTIONS: dict[str, Callable[[RowBody], list[str]]] = {
 }
 """Producers of one value a row."""
 
+_ROOT = "tl.sqrt({v} / {n} + {eps})"
 MAPS: dict[str, Callable[[RowBody], list[str]]] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "layer_norm": _layer_norm,
-    "rms_norm": _rms_norm,
+    "rms_norm": _normalise("{x} * {x}", _ROOT, "rms"),
     "l1": _normalise("tl.abs({x})", "{v}"),
     "l1_mean": _normalise("tl.abs({x})", "{v} / {n}"),
     "l1_clamped": _normalise("tl.abs({x})", "tl.maximum({v}, 1e-12)"),
     "l2": _normalise("{x} * {x}", "tl.sqrt({v})"),
     "l2_clamped": _normalise("{x} * {x}", "tl.maximum(tl.sqrt({v}), 1e-12)"),
-    "rms": _normalise("{x} * {x}", "tl.sqrt({v} / {n} + {eps})"),
+    "rms": _normalise("{x} * {x}", _ROOT),
 }
 """Producers of one value an element."""
