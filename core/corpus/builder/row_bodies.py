@@ -287,3 +287,19 @@ MAPS: dict[str, Callable[[RowBody], list[str]]] = {
     "rms": _normalise("{x} * {x}", _ROOT),
 }
 """Producers of one value an element."""
+
+SPELLINGS: dict[str, tuple[str, str]] = {
+    "sum": ("Sum", "torch.sum({x}, dim={d}{k})"),
+    "mean": ("Mean", "torch.mean({x}, dim={d}{k})"),
+    "max": ("Maximum", "torch.amax({x}, dim={d}{k})"),
+    "min": ("Minimum", "torch.amin({x}, dim={d}{k})"),
+    "l2norm": ("L2 norm", "torch.norm({x}, p=2, dim={d}{k})"),
+    "sum_squares": ("Sum of squares", "torch.sum({x} * {x}, dim={d}{k})"),
+    "mean_squares": ("Mean of squares", "torch.mean({x} * {x}, dim={d}{k})"),
+    "logsumexp": ("Log-sum-exp", "torch.logsumexp({x}, dim={d}{k})"),
+    "argmax": ("Index of the maximum", "torch.argmax({x}, dim={d}{k})"),
+    "argmin": ("Index of the minimum", "torch.argmin({x}, dim={d}{k})"),
+    "softmax": ("Softmax", "torch.softmax({x}, dim={d})"),
+    "log_softmax": ("Log-softmax", "torch.log_softmax({x}, dim={d})"),
+}
+"""A producer in words and in PyTorch, along a dimension `{d}` that `{k}` keeps."""
