@@ -116,20 +116,26 @@ class RowBody:
         return [f"{indent}{line}" for line in lines]
 
 
-def _fold(other: str, element: str, whole: str, combine: str, last: str = "{v}") -> Callable[[RowBody], list[str]]:
-    """Return a reduction from its parts: what an element adds, how a block is reduced, how blocks combine."""
+@frozen
+class Fold:
+    """Writes a reduction whose blocks combine by one operation, from what it is made of."""
 
-    def write(body: RowBody) -> list[str]:
-        x, v = body.names.x, body.names.value
-        item = element.format(x=x)
+    other: str
+    """What stands where there is no element, and what `acc` begins with."""
+    element: str
+    whole: str
+    combine: str
+    last: str = "{v}"
+
+    def __call__(self, body: RowBody) -> list[str]:
+        item = self.element.format(x=body.names.x)
         if body.style != "loop":
-            value = last.format(v=whole.format(x=item, along=body.along), n=body.n)
-            return [*body.whole(other), f"{v} = {value}"]
-        start = body.zeros("acc") if other == "0.0" else body.full("acc", other)
-        value = last.format(v=whole.format(x="acc", along="axis=0"), n=body.n)
-        return ["row = tl.program_id(0)", start, *body.sweep(other, [combine.format(x=item)]), f"{v} = {value}"]
-
-    return write
+            value = self.last.format(v=self.whole.format(x=item, along=body.along), n=body.n)
+            return [*body.whole(self.other), f"{body.names.value} = {value}"]
+        start = body.zeros("acc") if self.other == "0.0" else body.full("acc", self.other)
+        value = self.last.format(v=self.whole.format(x="acc", along="axis=0"), n=body.n)
+        lines = ["row = tl.program_id(0)", start, *body.sweep(self.other, [self.combine.format(x=item)])]
+        return [*lines, f"{body.names.value} = {value}"]
 
 
 def _extreme_index(function: str, other: str, compare: str) -> Callable[[RowBody], list[str]]:
@@ -260,13 +266,13 @@ _SUM = "tl.sum({x}, {along})"
 _ADD = "acc += {x}"
 
 REDUCTIONS: dict[str, Callable[[RowBody], list[str]]] = {
-    "sum": _fold("0.0", "{x}", _SUM, _ADD),
-    "mean": _fold("0.0", "{x}", _SUM, _ADD, "{v} / {n}"),
-    "max": _fold(f"-{_INFINITY}", "{x}", "tl.max({x}, {along})", "acc = tl.maximum(acc, {x})"),
-    "min": _fold(_INFINITY, "{x}", "tl.min({x}, {along})", "acc = tl.minimum(acc, {x})"),
-    "l2norm": _fold("0.0", "{x} * {x}", _SUM, _ADD, "tl.sqrt({v})"),
-    "sum_squares": _fold("0.0", "{x} * {x}", _SUM, _ADD),
-    "mean_squares": _fold("0.0", "{x} * {x}", _SUM, _ADD, "{v} / {n}"),
+    "sum": Fold("0.0", "{x}", _SUM, _ADD),
+    "mean": Fold("0.0", "{x}", _SUM, _ADD, "{v} / {n}"),
+    "max": Fold(f"-{_INFINITY}", "{x}", "tl.max({x}, {along})", "acc = tl.maximum(acc, {x})"),
+    "min": Fold(_INFINITY, "{x}", "tl.min({x}, {along})", "acc = tl.minimum(acc, {x})"),
+    "l2norm": Fold("0.0", "{x} * {x}", _SUM, _ADD, "tl.sqrt({v})"),
+    "sum_squares": Fold("0.0", "{x} * {x}", _SUM, _ADD),
+    "mean_squares": Fold("0.0", "{x} * {x}", _SUM, _ADD, "{v} / {n}"),
     "logsumexp": _logsumexp,
     "argmax": _extreme_index("argmax", f"-{_INFINITY}", ">"),
     "argmin": _extreme_index("argmin", _INFINITY, "<"),
