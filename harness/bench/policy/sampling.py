@@ -30,8 +30,7 @@ from ...policy.sampling.continuous_batching import can_capture
 from ...policy.sampling.cpu_decoder import has_fused_form
 from ...policy.sampling.engine import sample_tokens
 from ...policy.sampling.fused_model import FusedModel
-from ...policy.sampling.kv_pool import Drawing, Sizes, Slots, Start
-from ...policy.sampling.torch_ops import uniforms
+from ...policy.sampling.kv_pool import Drawing, Sizes, Slots, Start, uniforms
 from .scaling import describe, wait_for
 
 _REFILLED = 4
