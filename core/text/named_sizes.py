@@ -50,6 +50,10 @@ def name_sizes(source: str, in_functions: bool = True) -> str:
             edits += _name_in_annotated(node, starts, taken)
     if in_functions:
         edits += _name_in_functions(tree, starts, taken)
+    return _apply(source, edits)
+
+
+def _apply(source: str, edits: list[Edit]) -> str:
     text = source.encode()
     # of two edits at one place the one that inserts comes last here, and so first in the text
     for begin, end, replacement in sorted(edits, key=lambda edit: (edit[0], edit[1]), reverse=True):
@@ -69,7 +73,10 @@ def _names_of(node: ast.AST) -> Iterator[str]:
 
 
 def line_starts(source: str) -> list[int]:
-    """Return where each line of a source begins, in bytes of UTF-8, as the parser counts columns."""
+    """Return where each line of a source begins, in bytes of UTF-8, as the parser counts columns.
+
+    In bytes only \\n, \\r\\n and \\r end lines, as for the parser.
+    """
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -248,14 +255,5 @@ def with_constants(source: str, constants: Constants) -> str:
     missing = [name for name, _ in constants if name not in nodes]
     if missing:
         raise ValueError(f"no module-level integer constant: {', '.join(missing)}")
-    # the parser counts columns in UTF-8 bytes and ends lines at \n, \r\n and \r only
-    lines = source.encode().splitlines(keepends=True)
-    edits = sorted(((nodes[name], value) for name, value in constants), key=lambda edit: _position(edit[0]))
-    for node, value in reversed(edits):
-        line = lines[node.lineno - 1]
-        lines[node.lineno - 1] = line[: node.col_offset] + str(value).encode() + line[node.end_col_offset :]
-    return b"".join(lines).decode()
-
-
-def _position(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
+    starts = line_starts(source)
+    return _apply(source, [(*span_of(nodes[name], starts), str(value)) for name, value in constants])

@@ -17,23 +17,16 @@ from inspect_ai.model import ChatMessageUser
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from ...core.text.prompts import refusal_message, user_message
+from ...core.text.prompts import refusal_message
 from ...core.verdict import Verdict
+from ..datasets.export import inspect_row
 from .scorer import load_tasks, shared_scorer
 
 
 @task
 def kernels(suite: str = "core13:heldout", num: int = 10, seed: int = 0, turns: int = 1) -> Any:
     """Write Triton kernels for `num` tasks a level of a suite; `turns` tries, each after the first with the reason."""
-    samples = [
-        Sample(
-            id=one.task_id,
-            input=user_message(one),
-            target=one.task_id,
-            metadata={"level": one.level, "family": one.family},
-        )
-        for one in load_tasks(suite, num, seed=seed)
-    ]
+    samples = [Sample(**inspect_row(one, number)) for number, one in enumerate(load_tasks(suite, num, seed=seed))]
     return Task(dataset=MemoryDataset(samples, name=suite), solver=try_again(turns), scorer=verdicts())
 
 

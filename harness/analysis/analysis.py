@@ -9,10 +9,11 @@ concluded is said (`conclusions`), and a number that was not measured is null.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations, product
 
 import polars as pl
+from attrs import evolve
 
 from ...core.config import merge
 from ...core.outcome import Stage
@@ -77,20 +78,10 @@ def analyse(results: Results, cells_of: Collection[str] | None = None) -> Analys
     facts = {name: _cell_facts(name, cells, evaluation, candidates, timing) for name in names}
     in_grid = set(grid_cells(cells)["cell"])
     grid = tuple(fact for name, fact in facts.items() if name in in_grid)
-    effects = {metric: factorial.analyse(_responses(metric, cells, evaluation)) for metric in METRICS}
-    budget = at_equal_seconds(cells, rounds, every_evaluation)
-    funnel = _funnel(cells, stages)
-    saving, costs = staging_saving(cells, stages), cost_effects(cells, rounds)
-    # timing is the same whatever cell and seed it served
-    noise = timing_noise(results.read("timings"), all_candidates)
-    sweep = sweep_noise(cells, evaluation, timing)
-    speeds, wrong_effects = speed_effects(cells, evaluation, timing), false_accept_effects(cells, evaluation)
-    controls, wrong = compare_controls(cells, evaluation), _accepted_wrongly(cells, candidates, evaluation)
-    learned = _learned_from(cells, candidates)
     own = complete_runs(cells).filter(pl.col("cell") != SFT)
     # a start alone is no training run
     num_seeds, invocations = int((cells if own.is_empty() else own)["seed"].n_unique()), read_invocations(results)
-    return Analysis(
+    analysis = Analysis(
         timing=timing,
         backend=str(recorded.get("backend", "unknown")),
         policy=config.policy.name if config else "unknown",
@@ -105,31 +96,29 @@ def analyse(results: Results, cells_of: Collection[str] | None = None) -> Analys
         samples_per_task=_samples_per_task(evaluation),
         start=facts.get(SFT),
         cells=grid,
-        effects=effects,
-        budget=budget,
-        cost_effects=costs,
-        speed_effects=speeds,
-        false_accept_effects=wrong_effects,
-        staging_saving=saving,
+        effects={metric: factorial.analyse(_responses(metric, cells, evaluation)) for metric in METRICS},
+        budget=at_equal_seconds(cells, rounds, every_evaluation),
+        cost_effects=cost_effects(cells, rounds),
+        speed_effects=speed_effects(cells, evaluation, timing),
+        false_accept_effects=false_accept_effects(cells, evaluation),
+        staging_saving=staging_saving(cells, stages),
         pairs=_pair_means(cells, evaluation),
         held_out=held_out_points(cells, rounds, every_evaluation),
         learning=learning_points(rounds, candidates),
         controls=tuple(fact for name, fact in facts.items() if name not in in_grid | {SFT}),
-        comparisons=controls,
-        noise_sweep=sweep,
-        timing_noise=noise,
-        accepted_wrongly=wrong,
-        learned_from=learned,
-        funnel=funnel,
+        comparisons=compare_controls(cells, evaluation),
+        noise_sweep=sweep_noise(cells, evaluation, timing),
+        # timing is the same whatever cell and seed it served
+        timing_noise=timing_noise(results.read("timings"), all_candidates),
+        accepted_wrongly=_accepted_wrongly(cells, candidates, evaluation),
+        learned_from=_learned_from(cells, candidates),
+        funnel=_funnel(cells, stages),
         curriculum=_curves(rounds, "level2_share"),
         rewards=_curves(rounds, "mean_reward"),
         losses=_losses(read("training")),
         outcomes=_outcomes(candidates),
-        answers=answers(effects, budget, saving, costs, speeds, wrong_effects, wrong, learned, sweep, noise, timing),
-        remarks=remarks(
-            every_cell, evaluation, effects, budget, (costs, speeds, wrong_effects), controls, sweep, num_seeds, timing
-        ),
     )
+    return evolve(analysis, answers=answers(analysis), remarks=remarks(analysis, every_cell, evaluation))
 
 
 def _cell_facts(
@@ -175,33 +164,34 @@ def _accepted_wrongly(
     judged = candidates.filter("correct").drop_nulls("audit_correct")
     if judged.is_empty():
         judged = evaluation.filter("accepted").with_columns(audit_correct=pl.col("correct"))
-    accepted = judged.join(grid_cells(cells).select("cell", "seed", "multi_input"), on=["cell", "seed"])
-    found = []
-    for multi_input in (False, True):
-        own = accepted.filter(pl.col("multi_input") == multi_input)
+    return tuple(
+        AcceptedWrongly(
+            multi_input=is_on,
+            num_distinct=own.select("candidate", "task").n_unique(),
+            share=rate(own, ~pl.col("audit_correct")),
+        )
+        for is_on, own in _by_flag(judged, cells, "multi_input")
+    )
+
+
+def _by_flag(frame: pl.DataFrame, cells: pl.DataFrame, flag: str) -> Iterator[tuple[bool, pl.DataFrame]]:
+    """The rows of the grid's cells without an extension, then of those with it, where there are any."""
+    flagged = frame.join(grid_cells(cells).select("cell", "seed", flag), on=["cell", "seed"])
+    for is_on in (False, True):
+        own = flagged.filter(pl.col(flag) == is_on)
         if own.height:
-            found.append(
-                AcceptedWrongly(
-                    multi_input=multi_input,
-                    num_distinct=own.select("candidate", "task").n_unique(),
-                    share=rate(own, ~pl.col("audit_correct")),
-                )
-            )
-    return tuple(found)
+            yield is_on, own
 
 
 def _learned_from(cells: pl.DataFrame, candidates: pl.DataFrame) -> tuple[LearnedFrom, ...]:
     """What training selected in the grid's cells, without S and with it."""
-    selected = candidates.filter("selected").join(
-        grid_cells(cells).select("cell", "seed", "staged"), on=["cell", "seed"]
+    is_wrong = ~pl.col("correct")
+    return tuple(
+        LearnedFrom(
+            staged=staged, wrong=rate(own, is_wrong), wrong_level2=rate(own.filter(pl.col("level") == 2), is_wrong)
+        )
+        for staged, own in _by_flag(candidates.filter("selected"), cells, "staged")
     )
-    found = []
-    for staged in (False, True):
-        own = selected.filter(pl.col("staged") == staged)
-        if own.height:
-            level2 = rate(own.filter(pl.col("level") == 2), ~pl.col("correct"))
-            found.append(LearnedFrom(staged=staged, wrong=rate(own, ~pl.col("correct")), wrong_level2=level2))
-    return tuple(found)
 
 
 def _samples_per_task(evaluation: pl.DataFrame) -> int:
@@ -263,45 +253,37 @@ def _pair_means(cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[PairMean
     """Rates over the cells at each combination of two extensions, where there are such cells."""
     names = dict(zip(LETTERS, _FLAGS, strict=True))
     flagged = evaluation.join(grid_cells(cells).select("cell", "seed", *_FLAGS), on=["cell", "seed"])
-    found = []
-    for first, second in combinations(LETTERS, 2):
-        for first_on, second_on in product((False, True), repeat=2):
-            own = flagged.filter((pl.col(names[first]) == first_on) & (pl.col(names[second]) == second_on))
-            if own.height:
-                share = rate(own, pl.col("correct"))
-                found.append(
-                    PairMean(
-                        metric="correct",
-                        first=first,
-                        second=second,
-                        first_on=first_on,
-                        second_on=second_on,
-                        rate=share,
-                    )
-                )
-    return tuple(found)
+    return tuple(
+        PairMean(
+            metric="correct",
+            first=first,
+            second=second,
+            first_on=first_on,
+            second_on=second_on,
+            rate=rate(own, pl.col("correct")),
+        )
+        for first, second in combinations(LETTERS, 2)
+        for first_on, second_on in product((False, True), repeat=2)
+        if (own := flagged.filter((pl.col(names[first]) == first_on) & (pl.col(names[second]) == second_on))).height
+    )
 
 
 def _funnel(cells: pl.DataFrame, stages: pl.DataFrame) -> tuple[FunnelStage, ...]:
-    ours = stages.filter(pl.col("verifier") == "training").join(
-        grid_cells(cells).select("cell", "seed", "staged"), on=["cell", "seed"]
-    )
-    ours = ours.sort("stage_index").with_columns(failed_before=after_a_failure())
     found = []
-    for staged in (False, True):
+    for staged, own in _by_flag(stages.filter(pl.col("verifier") == "training"), cells, "staged"):
+        marked = own.sort("stage_index").with_columns(failed_before=after_a_failure())
         for stage in Stage:
-            rows = ours.filter((pl.col("staged") == staged) & (pl.col("stage") == stage.value))
-            if ours.filter(pl.col("staged") == staged).height:
-                found.append(
-                    FunnelStage(
-                        staged=staged,
-                        stage=stage,
-                        num_attempted=rows.height,
-                        num_failed=rows.filter(~pl.col("passed")).height,
-                        seconds=float(rows["stage_s"].sum()),
-                        saved_seconds=float(rows.filter("failed_before")["stage_s"].sum()),
-                    )
+            rows = marked.filter(pl.col("stage") == stage.value)
+            found.append(
+                FunnelStage(
+                    staged=staged,
+                    stage=stage,
+                    num_attempted=rows.height,
+                    num_failed=rows.filter(~pl.col("passed")).height,
+                    seconds=float(rows["stage_s"].sum()),
+                    saved_seconds=float(rows.filter("failed_before")["stage_s"].sum()),
                 )
+            )
     return tuple(found)
 
 

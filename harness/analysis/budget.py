@@ -194,28 +194,27 @@ def _levels_alike(sampled: pl.DataFrame) -> Estimate:
 
 def cost_effects(cells: pl.DataFrame, rounds: pl.DataFrame) -> factorial.Analysis | None:
     """Effects on the logarithm of the training verifier's seconds a candidate, by run."""
-    runs = rounds.join(complete_runs(grid_cells(cells)), on=["cell", "seed"]).group_by("cell", "seed")
-    costs = runs.agg(value=pl.col("verify_s").sum() / pl.col("num_candidates").sum())
-    return _effects_by_run(costs.filter(pl.col("value") > 0.0).with_columns(pl.col("value").log()))
+    return _effects_by_run(rounds, cells, (pl.col("verify_s").sum() / pl.col("num_candidates").sum()).log())
 
 
 def speed_effects(cells: pl.DataFrame, evaluation: pl.DataFrame, timing: str) -> factorial.Analysis | None:
     """Effects on the logarithm of the geometric mean of right held-out samples' speedups, by run."""
     name = "speedup" if timing == "measured" else "estimated_speedup"
-    right = evaluation.filter("correct").drop_nulls(name).join(complete_runs(grid_cells(cells)), on=["cell", "seed"])
-    return _effects_by_run(right.group_by("cell", "seed").agg(value=pl.col(name).log().mean()))
+    return _effects_by_run(evaluation.filter("correct").drop_nulls(name), cells, pl.col(name).log().mean())
 
 
 def false_accept_effects(cells: pl.DataFrame, evaluation: pl.DataFrame) -> factorial.Analysis | None:
     """Effects on the share that the audit refuses of the held-out samples that training would have accepted, by run."""
-    accepted = evaluation.filter("accepted").join(complete_runs(grid_cells(cells)), on=["cell", "seed"])
-    return _effects_by_run(accepted.group_by("cell", "seed").agg(value=1.0 - pl.col("correct").mean()))
+    return _effects_by_run(evaluation.filter("accepted"), cells, 1.0 - pl.col("correct").mean())
 
 
-def _effects_by_run(values: pl.DataFrame) -> factorial.Analysis | None:
+def _effects_by_run(frame: pl.DataFrame, cells: pl.DataFrame, value: pl.Expr) -> factorial.Analysis | None:
+    """Effects on a number of each complete run of the grid; a run whose number is not finite is left out."""
+    runs = frame.join(complete_runs(grid_cells(cells)), on=["cell", "seed"]).group_by("cell", "seed")
+    values = runs.agg(value=value).filter(pl.col("value").is_finite()).sort("cell", "seed")
     responses = [
         factorial.Response(cell=Extensions.parse(cell), seed=seed, value=value)
-        for cell, seed, value in values.sort("cell", "seed").select("cell", "seed", "value").iter_rows()
+        for cell, seed, value in values.iter_rows()
     ]
     return factorial.analyse(responses) if responses else None
 

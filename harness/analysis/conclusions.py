@@ -7,7 +7,7 @@ allows it, and how many numbers were looked at, and how many intervals exclude 0
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -16,7 +16,17 @@ from ...core.statistics import factorial
 from ...core.statistics.factorial import GRID, MEANS
 from ...core.statistics.intervals import wilson_interval
 from ..study.rows import SFT
-from .findings import AcceptedWrongly, Answer, Budget, Comparison, Estimate, LearnedFrom, NoiseSetting, TimingNoise
+from .findings import (
+    AcceptedWrongly,
+    Analysis,
+    Answer,
+    Budget,
+    Comparison,
+    Estimate,
+    LearnedFrom,
+    NoiseSetting,
+    TimingNoise,
+)
 from .number_format import Form, written
 from .rates import compared_seeds, complete_runs, grid_cells
 
@@ -27,49 +37,37 @@ _MIN_SEEDS = 3
 _CANNOT_TELL = "The cells that were run cannot tell: run --grid full, or half."
 
 
-def answers(
-    effects: Effects,
-    budget: Budget,
-    saving: Estimate,
-    costs: factorial.Analysis | None,
-    speeds: factorial.Analysis | None,
-    wrong_effects: factorial.Analysis | None,
-    wrong: Sequence[AcceptedWrongly],
-    learned: Sequence[LearnedFrom],
-    sweep: Sequence[NoiseSetting],
-    noise: Sequence[TimingNoise],
-    timing: str,
-) -> tuple[Answer, ...]:
+def answers(analysis: Analysis) -> tuple[Answer, ...]:
     """The research questions with what this run says to each: a sentence with an interval first."""
+    effects, costs = analysis.effects, analysis.cost_effects
     return (
         Answer(
             question="Does multi-input testing (M) generalise better?",
             answer=_paragraph(
                 _sentence(effects, "correct", "m"),
-                _at_budget(budget, "correct", "m"),
+                _at_budget(analysis.budget, "correct", "m"),
                 _cost(costs, "m"),
-                _accepted_wrongly(wrong),
-                _false_accepts(wrong_effects, "m"),
+                _accepted_wrongly(analysis.accepted_wrongly),
+                _false_accepts(analysis.false_accept_effects),
             ),
         ),
         Answer(
             question="Does staged evaluation (S) save verification time?",
             answer=_paragraph(
-                _staging(saving),
+                _staging(analysis.staging_saving),
                 _cost(costs, "s"),
                 "On the rate of correct kernels:",
                 _sentence(effects, "correct", "s"),
-                _learned_from(learned),
+                _learned_from(analysis.learned_from),
             ),
         ),
         Answer(
             question="Does the adaptive curriculum (C) help Level 2?",
-            answer=_paragraph(_sentence(effects, "correct_level2", "c"), _at_budget(budget, "correct_level2", "c")),
+            answer=_paragraph(
+                _sentence(effects, "correct_level2", "c"), _at_budget(analysis.budget, "correct_level2", "c")
+            ),
         ),
-        Answer(
-            question="How much does timing noise (T) matter?",
-            answer=_timing(effects, budget, costs, speeds, sweep, noise, timing),
-        ),
+        Answer(question="How much does timing noise (T) matter?", answer=_timing(analysis)),
     )
 
 
@@ -117,27 +115,18 @@ def _staging(saving: Estimate) -> str:
     )
 
 
-def _timing(
-    effects: Effects,
-    budget: Budget,
-    costs: factorial.Analysis | None,
-    speeds: factorial.Analysis | None,
-    sweep: Sequence[NoiseSetting],
-    noise: Sequence[TimingNoise],
-    timing: str,
-) -> str:
+def _timing(analysis: Analysis) -> str:
+    timing = analysis.timing
     if timing == "no timing":
         return "Timing was off: candidates were not timed, so this run cannot tell."
-    source = "" if timing == "measured" else f"The noise is injected ({timing}), not measured."
-    sentence = _sentence(effects, "correct", "t")
     return _paragraph(
-        sentence,
-        _factor(speeds, "t", "the speed of right samples (a geometric mean)"),
-        source,
-        _scatter(noise),
-        _at_budget(budget, "correct", "t"),
-        _cost(costs, "t"),
-        _injected(sweep),
+        _sentence(analysis.effects, "correct", "t"),
+        _factor(analysis.speed_effects, "t", "the speed of right samples (a geometric mean)"),
+        "" if timing == "measured" else f"The noise is injected ({timing}), not measured.",
+        _scatter(analysis.timing_noise),
+        _at_budget(analysis.budget, "correct", "t"),
+        _cost(analysis.cost_effects, "t"),
+        _injected(analysis.noise_sweep),
     )
 
 
@@ -170,16 +159,26 @@ def _injected(sweep: Sequence[NoiseSetting]) -> str:
     )
 
 
-def _at_budget(budget: Budget, metric: str, term: str) -> str:
-    found = budget.effects[metric]
+def _find(found: factorial.Analysis | None, term: str) -> factorial.Effect | None:
+    """A main effect, or null where the cells cannot tell it."""
     effect = None if found is None else found.effect(term)
-    if budget.seconds is None or effect is None or effect.estimate is None:
+    return effect if effect is not None and effect.estimable else None
+
+
+def _size(effect: factorial.Effect, before: str = "", after: str = "") -> str:
+    """An effect in points, with its interval in parentheses between these words."""
+    size = f"{_points(effect.estimate or 0.0)} points"
+    if effect.low is None or effect.high is None:
+        return size
+    return f"{size} ({before}{_points(effect.low)} to {_points(effect.high)}{after})"
+
+
+def _at_budget(budget: Budget, metric: str, term: str) -> str:
+    effect = _find(budget.effects[metric], term)
+    if budget.seconds is None or effect is None:
         return ""
-    size = f"{_points(effect.estimate)} points"
-    if effect.low is not None and effect.high is not None:
-        size += f" ({_points(effect.low)} to {_points(effect.high)}"
-        size += ")" if effect.p_adjusted is None else f", Holm's p {written(effect.p_adjusted, Form.P_VALUE)})"
-    return f"At equal verification seconds ({budget.seconds:.0f} s a run): {size}."
+    holm = "" if effect.p_adjusted is None else f", Holm's p {written(effect.p_adjusted, Form.P_VALUE)}"
+    return f"At equal verification seconds ({budget.seconds:.0f} s a run): {_size(effect, after=holm)}."
 
 
 def _cost(costs: factorial.Analysis | None, term: str) -> str:
@@ -188,38 +187,31 @@ def _cost(costs: factorial.Analysis | None, term: str) -> str:
 
 def _factor(found: factorial.Analysis | None, term: str, subject: str) -> str:
     """A main effect on a logarithm, as what the extension multiplies the subject by."""
-    effect = None if found is None else found.effect(term)
-    if effect is None or effect.estimate is None:
+    effect = _find(found, term)
+    if effect is None:
         return ""
-    factor = written(effect.estimate, Form.FACTOR)
-    if effect.low is None or effect.high is None:
-        return f"It multiplies {subject} by {factor} (too few seeds for an interval)."
-    bounds = f"{written(effect.low, Form.FACTOR)} to {written(effect.high, Form.FACTOR)}"
+    factor, bounds = written(effect.estimate, Form.FACTOR), "too few seeds for an interval"
+    if effect.low is not None and effect.high is not None:
+        bounds = f"{written(effect.low, Form.FACTOR)} to {written(effect.high, Form.FACTOR)}"
     return f"It multiplies {subject} by {factor} ({bounds})."
 
 
-def _false_accepts(found: factorial.Analysis | None, term: str) -> str:
-    """A main effect on the share of held-out samples that training would accept and the audit refuses."""
-    effect = None if found is None else found.effect(term)
-    if effect is None or effect.estimate is None:
-        return ""
-    size = f"{_points(effect.estimate)} points"
-    if effect.low is not None and effect.high is not None:
-        size += f" ({_points(effect.low)} to {_points(effect.high)})"
-    return f"Its main effect on the share that training accepts wrongly is {size}."
+def _false_accepts(found: factorial.Analysis | None) -> str:
+    """The main effect of M on the share of held-out samples that training would accept and the audit refuses."""
+    effect = _find(found, "m")
+    return "" if effect is None else f"Its main effect on the share that training accepts wrongly is {_size(effect)}."
 
 
 def _sentence(effects: Effects, metric: str, term: str) -> str:
     found = effects[metric]
-    effect = None if found is None else found.effect(term)
-    if found is None or effect is None or effect.estimate is None:
+    effect = _find(found, term)
+    if found is None or effect is None:
         return _CANNOT_TELL
-    size = f"{_points(effect.estimate)} points"
     if effect.low is None or effect.high is None:
-        return f"Its main effect is {size}, with nothing to judge its noise by, so nothing can be concluded."
+        return f"Its main effect is {_size(effect)}, with nothing to judge its noise by, so nothing can be concluded."
     if effect.low == effect.high == 0.0:
         return "No difference at all was seen between the cells with it and those without."
-    bounds = f"{size} (95% interval {_points(effect.low)} to {_points(effect.high)} {_scope(found)})"
+    bounds = _size(effect, "95% interval ", f" {_scope(found)}")
     if "seeds" not in found.over:
         return f"One seed cannot tell an effect from the chance of a training run; in these runs: {bounds}."
     if not effect.conclusive:
@@ -227,7 +219,7 @@ def _sentence(effects: Effects, metric: str, term: str) -> str:
     if not effect.confirmed:
         holm = "" if effect.p_adjusted is None else f" (Holm's p {written(effect.p_adjusted, Form.P_VALUE)})"
         return f"Not settled: {bounds} excludes 0 alone, but not beside the other effects looked at{holm}."
-    return f"It {'helps' if effect.estimate > 0 else 'hurts'}: {bounds}."
+    return f"It {'helps' if (effect.estimate or 0.0) > 0 else 'hurts'}: {bounds}."
 
 
 def _scope(found: factorial.Analysis) -> str:
@@ -237,20 +229,11 @@ def _scope(found: factorial.Analysis) -> str:
     return f"over {found.over}{few}"
 
 
-def remarks(
-    cells: pl.DataFrame,
-    evaluation: pl.DataFrame,
-    effects: Effects,
-    budget: Budget,
-    others: Sequence[factorial.Analysis | None],
-    comparisons: Sequence[Comparison],
-    sweep: Sequence[NoiseSetting],
-    num_seeds: int,
-    timing: str,
-) -> tuple[str, ...]:
+def remarks(analysis: Analysis, cells: pl.DataFrame, evaluation: pl.DataFrame) -> tuple[str, ...]:
     """What a reader must know before believing the numbers; `cells` are those of all seeds."""
+    budget, num_seeds = analysis.budget, analysis.num_seeds
     found = []
-    if timing == "simulated timing":
+    if analysis.timing == "simulated timing":
         found.append("Speedups are estimates by simulated timing: a roofline model with injected noise.")
     if num_seeds < _MIN_SEEDS:
         plural = "s" if num_seeds != 1 else ""
@@ -261,7 +244,7 @@ def remarks(
         "Intervals of rates resample held-out tasks, taking the samples of a task for one fact; "
         "they say nothing of another training run, so look at the rates by seed beside them."
     )
-    found += _training_remarks(comparisons)
+    found += _training_remarks(analysis.comparisons)
     found += _task_remarks(evaluation)
     found += _seed_remarks(cells)
     failed = cells.filter(pl.col("status") == "failed")
@@ -283,8 +266,7 @@ def remarks(
             f"At equal verification seconds {len(at_start)} cells had finished no round, so that what stands there is "
             f"their supervised start: {', '.join(at_start)}."
         )
-    differences = [*(one.difference for one in comparisons), *(setting.difference for setting in sweep)]
-    return (*found, *_effect_remarks(effects, (*budget.effects.values(), *others), differences))
+    return (*found, *_effect_remarks(analysis))
 
 
 def training_gain(comparisons: Sequence[Comparison]) -> Comparison | None:
@@ -349,14 +331,16 @@ def _task_remarks(evaluation: pl.DataFrame) -> list[str]:
     ]
 
 
-def _effect_remarks(
-    effects: Effects, others: Sequence[factorial.Analysis | None], differences: Sequence[Estimate]
-) -> list[str]:
+def _effect_remarks(analysis: Analysis) -> list[str]:
     """How many numbers a reader may pick from, and which were asked for beforehand."""
-    primary = effects["correct"]
+    primary = analysis.effects["correct"]
     if primary is None:
         return ["No complete cell, so no effect can be estimated."]
-    judged = [effect for effect in _effects_of((*effects.values(), *others)) if effect.low is not None]
+    by_run = (analysis.cost_effects, analysis.speed_effects, analysis.false_accept_effects)
+    views = (*analysis.effects.values(), *analysis.budget.effects.values(), *by_run)
+    judged = [effect for found in views if found for effect in found.effects if effect.low is not None]
+    differences = [one.difference for one in analysis.comparisons]
+    differences += [setting.difference for setting in analysis.noise_sweep]
     known = [one for one in differences if one.low is not None and one.high is not None]
     number = len(judged) + len(known)
     found = []
@@ -375,7 +359,3 @@ def _effect_remarks(
             "nothing is tested, and no effect is called detectable."
         )
     return found
-
-
-def _effects_of(analyses: Iterable[factorial.Analysis | None]) -> list[factorial.Effect]:
-    return [effect for found in analyses if found is not None for effect in found.effects]

@@ -277,5 +277,5 @@ class Analysis:
     rewards: tuple[Curve, ...]
     losses: tuple[Curve, ...]
     outcomes: tuple[tuple[str, int], ...]
-    answers: tuple[Answer, ...]
-    remarks: tuple[str, ...]
+    answers: tuple[Answer, ...] = ()
+    remarks: tuple[str, ...] = ()

@@ -8,19 +8,11 @@ from typing import Annotated
 
 import typer
 
-from ..command_line import (
-    Backend,
-    BenchSeed,
-    Jobs,
-    Json,
-    Settings,
-    guarded,
-    print_result,
-    with_backend,
-)
+from ..command_line import Backend, BenchSeed, Jobs, Json, Settings, guarded, print_result
 from ..errors import UsageError
 from ..plain_text import print_figures
 from . import gpu_commands
+from .gpu_commands import set_up
 
 bench_app = typer.Typer(help="Measure what is claimed of the verifier.", no_args_is_help=True, rich_markup_mode=None)
 _Policy = Annotated[str | None, typer.Option("--policy", help="nano, or a model's name or folder.")]
@@ -51,16 +43,13 @@ def bench_verify(
 
     Example: tritonrl bench verify --json
     """
-    from ..settings import load_config
-
-    config = load_config(settings=with_backend(settings, backend))
-    from ..tasks.batch import default_jobs
+    config, jobs = set_up(settings, jobs, backend)
     from .verifier.verify import VERIFIERS, measure_verifiers, render
 
     unknown = set(verifiers or []) - set(VERIFIERS)
     if unknown:
         raise UsageError(f"--verifier {sorted(unknown)[0]}: must be one of {', '.join(VERIFIERS)}")
-    figures = measure_verifiers(config, num_tasks, seed, jobs or default_jobs(), verifiers or ())
+    figures = measure_verifiers(config, num_tasks, seed, jobs, verifiers or ())
     print_figures(figures, as_json, render(figures))
     raise typer.Exit(1 if any(one.unexpected for one in figures.passes) else 0)
 
@@ -84,13 +73,10 @@ def bench_fuzz(
 
     Example: tritonrl bench fuzz --completions 10000 --funnel 500
     """
-    from ..settings import load_config
-
-    config = load_config(settings=settings or [])
-    from ..tasks.batch import default_jobs
+    config, jobs = set_up(settings, jobs)
     from .verifier.fuzz import fuzz_verifier
 
-    figures = fuzz_verifier(config, completions, funnel, seed, jobs or default_jobs(), lines)
+    figures = fuzz_verifier(config, completions, funnel, seed, jobs, lines)
     print_figures(figures, as_json)
     raise typer.Exit(1 if figures.findings else 0)
 
@@ -111,8 +97,6 @@ def bench_mutants(
 
     Example: tritonrl bench mutants --rows mutants.parquet
     """
-    from ..settings import load_config
-    from ..tasks.batch import default_jobs
     from .mutation.mutants import check_rows, measure_kill_rates, render_report, to_summary, write_mutants
 
     def show(num_done: int, num_all: int) -> None:
@@ -120,8 +104,8 @@ def bench_mutants(
             print(f"\r{num_done} of {num_all} mutants", end="", file=sys.stderr, flush=True)
 
     check_rows(rows)
-    config = load_config(settings=settings or [])
-    report = measure_kill_rates(config, count, seed, jobs or default_jobs(), show)
+    config, jobs = set_up(settings, jobs)
+    report = measure_kill_rates(config, count, seed, jobs, show)
     if rows is not None:
         write_mutants(report, rows)
     print_result(to_summary(report), render_report(report), as_json)
@@ -148,14 +132,12 @@ def bench_false_rejects(
     Example: tritonrl bench false-rejects -n 640 --folder tests/genuine
     """
     from ...core.corpus import TAUGHT_SUITES
-    from ..settings import load_config
-    from ..tasks.batch import default_jobs
     from .verifier.false_rejects import measure_false_rejects
 
     if suite not in TAUGHT_SUITES:
         raise UsageError(f"--suite {suite}: must be one of {', '.join(TAUGHT_SUITES)}")
-    config = load_config(settings=settings or [])
-    figures = measure_false_rejects(config, number, seed, jobs or default_jobs(), folder, suite)
+    config, jobs = set_up(settings, jobs)
+    figures = measure_false_rejects(config, number, seed, jobs, folder, suite)
     print_figures(figures, as_json)
     if figures.num_kernels < figures.num_asked:
         raise KeyboardInterrupt
@@ -181,10 +163,7 @@ def bench_attacks(
 
     Example: tritonrl bench attacks tests/attacks --rounds 10
     """
-    from ..settings import load_config
-
-    config = load_config(settings=with_backend(settings, backend))
-    from ..tasks.batch import default_jobs
+    config, jobs = set_up(settings, jobs, backend)
     from .verifier.attacks import judge_attacks, read_attacks
 
     attacks = read_attacks(folder)
@@ -195,7 +174,7 @@ def bench_attacks(
         config,
         [attack for attack in attacks if not names or attack.name in names],
         rounds,
-        jobs or default_jobs(),
+        jobs,
         lambda seed, found: print(f"seed {seed}: {len(found)} surprises", file=sys.stderr, flush=True),
     )
     print_figures(figures, as_json)
@@ -217,8 +196,6 @@ def bench_soak(
 
     Example: tritonrl bench soak -n 5000
     """
-    from ..settings import load_config
-    from ..tasks.batch import default_jobs
     from .verifier.soak import Census, soak_verifier
 
     def show(census: Census) -> None:
@@ -226,7 +203,8 @@ def bench_soak(
         memory = f"judge {census.judge_mb:.0f} MB, zygotes {census.zygotes_mb:.0f} MB"
         print(f"{census.num_candidates}: {memory}, {left} left behind", file=sys.stderr, flush=True)
 
-    figures = soak_verifier(load_config(settings=settings or []), candidates, seed, jobs or default_jobs(), show)
+    config, jobs = set_up(settings, jobs)
+    figures = soak_verifier(config, candidates, seed, jobs, show)
     print_figures(figures, as_json)
     raise typer.Exit(1 if figures.unclean_rounds else 0)
 

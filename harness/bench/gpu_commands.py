@@ -5,13 +5,27 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..command_line import Backend, BenchSeed, Jobs, Json, Preset, Settings, guarded, with_backend
 from ..errors import UsageError
 from ..plain_text import print_figures
+
+if TYPE_CHECKING:
+    from ...core.config import Config
+
+
+def set_up(settings: list[str] | None, jobs: int | None, backend: str | None = None) -> tuple[Config, int]:
+    """Return the configuration that a command's settings give, and how many candidates are verified at once."""
+    from ..settings import load_config
+
+    # what is wrong with the settings is found before what takes longer is imported
+    config = load_config(settings=with_backend(settings, backend))
+    from ..tasks.batch import default_jobs
+
+    return config, jobs or default_jobs()
 
 
 @guarded
@@ -30,12 +44,11 @@ def timing(
 
     Example: tritonrl bench timing --json
     """
-    from ..settings import load_config
-    from ..tasks.batch import default_jobs
     from .gpu.timing import measure_timing, render
 
-    config, show = load_config(settings=settings or []), partial(print, file=sys.stderr, flush=True)
-    figures = measure_timing(config, num_kernels, visits, repeats, seed, jobs or default_jobs(), show)
+    config, jobs = set_up(settings, jobs)
+    show = partial(print, file=sys.stderr, flush=True)
+    figures = measure_timing(config, num_kernels, visits, repeats, seed, jobs, show)
     print_figures(figures, as_json, render(figures))
     raise typer.Exit(1 if any(not target.is_met for target in figures.targets) else 0)
 
@@ -54,12 +67,10 @@ def agreement(
 
     Example: tritonrl bench agreement -n 500
     """
-    from ..settings import load_config
-    from ..tasks.batch import default_jobs
     from .gpu.agreement import LEAST_AGREEMENT, measure_agreement
 
-    config = load_config(settings=settings or [])
-    figures = measure_agreement(config, candidates, seed, jobs or default_jobs())
+    config, jobs = set_up(settings, jobs)
+    figures = measure_agreement(config, candidates, seed, jobs)
     print_figures(figures, as_json)
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 
@@ -77,12 +88,10 @@ def gpu_crashes(
 
     Example: tritonrl bench gpu-crashes -n 200
     """
-    from ..settings import load_config
-    from ..tasks.batch import default_jobs
     from .gpu.crashes import measure_crashes
 
-    config = load_config(settings=settings or [])
-    figures = measure_crashes(config, candidates, jobs or default_jobs())
+    config, jobs = set_up(settings, jobs)
+    figures = measure_crashes(config, candidates, jobs)
     print_figures(figures, as_json)
     raise typer.Exit(0 if figures.is_sound else 1)
 
@@ -136,14 +145,12 @@ def exam(
     Example: tritonrl bench exam -n 200 --samples 10 --set verifier.backend=cuda
     """
     from ...core.corpus import TAUGHT_SUITES
-    from ..settings import load_config
-    from ..tasks.batch import default_jobs
     from .verifier.exam import measure_exam
 
     if suite.partition(":")[0] not in TAUGHT_SUITES:
         raise UsageError(f"--suite {suite}: must be of one of {', '.join(TAUGHT_SUITES)}, such as field:heldout")
-    config = load_config(settings=with_backend(settings, backend))
-    figures = measure_exam(config, num_tasks, samples, suite, seed, jobs or default_jobs(), int(most_gb * 1e9))
+    config, jobs = set_up(settings, jobs, backend)
+    figures = measure_exam(config, num_tasks, samples, suite, seed, jobs, int(most_gb * 1e9))
     print_figures(figures, as_json)
     if figures.num_judged < figures.num_answers:
         raise KeyboardInterrupt

@@ -1,11 +1,15 @@
-"""What a benchmark says while it runs, and what it reads of processes."""
+"""What a benchmark says while it runs, and what it reads of processes and devices."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attrs import define
+
+if TYPE_CHECKING:
+    import torch
 
 _EVERY = 25
 
@@ -40,3 +44,20 @@ def read_kb(process: int | str, field: bytes, name: str = "status") -> int:
     """Return the kilobytes that a line of such a file tells, 0 where there is none."""
     lines = (line.split() for line in read_proc(process, name).splitlines())
     return next((int(words[1]) for words in lines if words[:1] == [field]), 0)
+
+
+def describe_device(device: torch.device) -> str:
+    """Return a GPU's name, or the CPU with its number of threads."""
+    import torch
+
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def wait_for(device: torch.device) -> None:
+    """Wait until a GPU has done what was put on its stream; a processor has."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -25,8 +25,7 @@ from ...core.corpus import SUITES
 from ...core.graphs.normal_form import NORMAL_FORM
 from ...core.serialisation import fingerprint
 from ...core.task import Task
-from ..datasets.kernelbook import Flaw
-from ..datasets.pairs import Compare
+from ..datasets.pairs import Compare, Flaw
 from ..display import Progress
 from ..errors import TaskError, UsageError
 from ..tasks.suites import identify_suite

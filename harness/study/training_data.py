@@ -16,8 +16,7 @@ from attrs import evolve, frozen
 from ...core.config import Config, merge
 from ...core.seeds import derive
 from ...core.text.prompts import assistant_message, user_message
-from ..datasets.kernelbook import Flaw
-from ..datasets.pairs import Fits, choose_pairs, identify_pairs, open_pairs
+from ..datasets.pairs import Fits, Flaw, choose_pairs, identify_pairs, open_pairs
 from ..errors import UsageError
 from .contamination import Admission, comparing, identify_against
 from .task_draws import permutation, supervised_examples, taught_suite

@@ -153,8 +153,8 @@ class _Product:
         for side in range(code.window.rank):
             lines += code.find_source(side)
         mask = f"({self.tile.rm} < M) & ({rk}[None, :] < K)"
-        if conditions := [c for side in range(code.window.rank) if (c := code.is_inside(side))]:
-            lines.append(f"inside = {' & '.join(conditions)}")
+        if code.is_guarded:
+            lines.append(f"inside = {' & '.join(code.conditions)}")
             mask = f"inside & {mask}"
         place = f"{self._filter} * K + {rk}[:, None]"
         if code.window.is_transposed:

@@ -157,6 +157,13 @@ ACTIVATIONS: tuple[Operation, ...] = (
     make_operation("hardswish", "F", "hardswish", _HARDSWISH, result="one"),
 )
 
+CELU = make_operation(
+    "celu",
+    "F",
+    "CELU with alpha {a}",
+    "tl.where({x} > 0, {x}, {a} * (tl.exp({x} / {a}) - 1.0))",
+    numbers=(("alpha", (0.5, 0.75, 1.25, 1.5, 2.0)),),
+)
 CLAMP = make_operation("clamp", "torch", "clamp to [{a}, {b}]", *_CLAMP, numbers=_BOUNDS, group="clamp")
 SCALE = make_operation("scale", "{x} * {a}", "multiply by {a}", numbers=(("scale", _SCALES),), result="same")
 SHIFT = make_operation("shift", "{x} + {a}", "add {a}", numbers=(("shift", _SHIFTS),), result="same")

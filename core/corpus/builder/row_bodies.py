@@ -116,20 +116,26 @@ class RowBody:
         return [f"{indent}{line}" for line in lines]
 
 
-def _fold(other: str, element: str, whole: str, combine: str, last: str = "{v}") -> Callable[[RowBody], list[str]]:
-    """Return a reduction from its parts: what an element adds, how a block is reduced, how blocks combine."""
+@frozen
+class Fold:
+    """Writes a reduction whose blocks combine by one operation, from what it is made of."""
 
-    def write(body: RowBody) -> list[str]:
-        x, v = body.names.x, body.names.value
-        item = element.format(x=x)
+    other: str
+    """What stands where there is no element, and what `acc` begins with."""
+    element: str
+    whole: str
+    combine: str
+    last: str = "{v}"
+
+    def __call__(self, body: RowBody) -> list[str]:
+        item = self.element.format(x=body.names.x)
         if body.style != "loop":
-            value = last.format(v=whole.format(x=item, along=body.along), n=body.n)
-            return [*body.whole(other), f"{v} = {value}"]
-        start = body.zeros("acc") if other == "0.0" else body.full("acc", other)
-        value = last.format(v=whole.format(x="acc", along="axis=0"), n=body.n)
-        return ["row = tl.program_id(0)", start, *body.sweep(other, [combine.format(x=item)]), f"{v} = {value}"]
-
-    return write
+            value = self.last.format(v=self.whole.format(x=item, along=body.along), n=body.n)
+            return [*body.whole(self.other), f"{body.names.value} = {value}"]
+        start = body.zeros("acc") if self.other == "0.0" else body.full("acc", self.other)
+        value = self.last.format(v=self.whole.format(x="acc", along="axis=0"), n=body.n)
+        lines = ["row = tl.program_id(0)", start, *body.sweep(self.other, [self.combine.format(x=item)])]
+        return [*lines, f"{body.names.value} = {value}"]
 
 
 def _extreme_index(function: str, other: str, compare: str) -> Callable[[RowBody], list[str]]:
@@ -232,37 +238,18 @@ def _layer_norm(body: RowBody) -> list[str]:
     ]
 
 
-def _rms_norm(body: RowBody) -> list[str]:
-    x, v, n = body.names.x, body.names.value, body.n
-    weigh = _weigh(body, False)
-    if body.style == "loop":
-        return [
-            "row = tl.program_id(0)",
-            body.zeros("acc"),
-            *body.sweep("0.0", [f"acc += {x} * {x}"]),
-            f"rms = tl.sqrt(tl.sum(acc, axis=0) / {n} + {body.eps})",
-            *body.sweep("0.0", [f"{v} = {x} / rms", *weigh]),
-        ]
-    return [
-        *body.whole("0.0"),
-        f"rms = tl.sqrt(tl.sum({x} * {x}, {body.along}) / {n} + {body.eps})",
-        f"{v} = {x} / rms",
-        *weigh,
-    ]
-
-
-def _normalise(element: str, last: str) -> Callable[[RowBody], list[str]]:
-    """Return division by a norm, from what an element adds to it and what becomes of the sum."""
+def _normalise(element: str, last: str, norm: str = "norm") -> Callable[[RowBody], list[str]]:
+    """Return division by a norm of this name, from what an element adds to it and what becomes of the sum."""
 
     def write(body: RowBody) -> list[str]:
         x, v = body.names.x, body.names.value
-        item = element.format(x=x)
+        item, divided = element.format(x=x), [f"{v} = {x} / {norm}", *_weigh(body, False)]
         if body.style != "loop":
-            norm = last.format(v=f"tl.sum({item}, {body.along})", n=body.n, eps=body.eps)
-            return [*body.whole("0.0"), f"norm = {norm}", f"{v} = {x} / norm"]
-        norm = last.format(v="tl.sum(acc, axis=0)", n=body.n, eps=body.eps)
-        lines = ["row = tl.program_id(0)", body.zeros("acc"), *body.sweep("0.0", [f"acc += {item}"]), f"norm = {norm}"]
-        return [*lines, *body.sweep("0.0", [f"{v} = {x} / norm"])]
+            value = last.format(v=f"tl.sum({item}, {body.along})", n=body.n, eps=body.eps)
+            return [*body.whole("0.0"), f"{norm} = {value}", *divided]
+        value = last.format(v="tl.sum(acc, axis=0)", n=body.n, eps=body.eps)
+        lines = ["row = tl.program_id(0)", body.zeros("acc"), *body.sweep("0.0", [f"acc += {item}"])]
+        return [*lines, f"{norm} = {value}", *body.sweep("0.0", divided)]
 
     return write
 
@@ -279,29 +266,46 @@ _SUM = "tl.sum({x}, {along})"
 _ADD = "acc += {x}"
 
 REDUCTIONS: dict[str, Callable[[RowBody], list[str]]] = {
-    "sum": _fold("0.0", "{x}", _SUM, _ADD),
-    "mean": _fold("0.0", "{x}", _SUM, _ADD, "{v} / {n}"),
-    "max": _fold(f"-{_INFINITY}", "{x}", "tl.max({x}, {along})", "acc = tl.maximum(acc, {x})"),
-    "min": _fold(_INFINITY, "{x}", "tl.min({x}, {along})", "acc = tl.minimum(acc, {x})"),
-    "l2norm": _fold("0.0", "{x} * {x}", _SUM, _ADD, "tl.sqrt({v})"),
-    "sum_squares": _fold("0.0", "{x} * {x}", _SUM, _ADD),
-    "mean_squares": _fold("0.0", "{x} * {x}", _SUM, _ADD, "{v} / {n}"),
+    "sum": Fold("0.0", "{x}", _SUM, _ADD),
+    "mean": Fold("0.0", "{x}", _SUM, _ADD, "{v} / {n}"),
+    "max": Fold(f"-{_INFINITY}", "{x}", "tl.max({x}, {along})", "acc = tl.maximum(acc, {x})"),
+    "min": Fold(_INFINITY, "{x}", "tl.min({x}, {along})", "acc = tl.minimum(acc, {x})"),
+    "l2norm": Fold("0.0", "{x} * {x}", _SUM, _ADD, "tl.sqrt({v})"),
+    "sum_squares": Fold("0.0", "{x} * {x}", _SUM, _ADD),
+    "mean_squares": Fold("0.0", "{x} * {x}", _SUM, _ADD, "{v} / {n}"),
     "logsumexp": _logsumexp,
     "argmax": _extreme_index("argmax", f"-{_INFINITY}", ">"),
     "argmin": _extreme_index("argmin", _INFINITY, "<"),
 }
 """Producers of one value a row."""
 
+_ROOT = "tl.sqrt({v} / {n} + {eps})"
 MAPS: dict[str, Callable[[RowBody], list[str]]] = {
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "layer_norm": _layer_norm,
-    "rms_norm": _rms_norm,
+    "rms_norm": _normalise("{x} * {x}", _ROOT, "rms"),
     "l1": _normalise("tl.abs({x})", "{v}"),
     "l1_mean": _normalise("tl.abs({x})", "{v} / {n}"),
     "l1_clamped": _normalise("tl.abs({x})", "tl.maximum({v}, 1e-12)"),
     "l2": _normalise("{x} * {x}", "tl.sqrt({v})"),
     "l2_clamped": _normalise("{x} * {x}", "tl.maximum(tl.sqrt({v}), 1e-12)"),
-    "rms": _normalise("{x} * {x}", "tl.sqrt({v} / {n} + {eps})"),
+    "rms": _normalise("{x} * {x}", _ROOT),
 }
 """Producers of one value an element."""
+
+SPELLINGS: dict[str, tuple[str, str]] = {
+    "sum": ("Sum", "torch.sum({x}, dim={d}{k})"),
+    "mean": ("Mean", "torch.mean({x}, dim={d}{k})"),
+    "max": ("Maximum", "torch.amax({x}, dim={d}{k})"),
+    "min": ("Minimum", "torch.amin({x}, dim={d}{k})"),
+    "l2norm": ("L2 norm", "torch.norm({x}, p=2, dim={d}{k})"),
+    "sum_squares": ("Sum of squares", "torch.sum({x} * {x}, dim={d}{k})"),
+    "mean_squares": ("Mean of squares", "torch.mean({x} * {x}, dim={d}{k})"),
+    "logsumexp": ("Log-sum-exp", "torch.logsumexp({x}, dim={d}{k})"),
+    "argmax": ("Index of the maximum", "torch.argmax({x}, dim={d}{k})"),
+    "argmin": ("Index of the minimum", "torch.argmin({x}, dim={d}{k})"),
+    "softmax": ("Softmax", "torch.softmax({x}, dim={d})"),
+    "log_softmax": ("Log-softmax", "torch.log_softmax({x}, dim={d})"),
+}
+"""A producer in words and in PyTorch, along a dimension `{d}` that `{k}` keeps."""

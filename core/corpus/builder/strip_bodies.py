@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from attrs import frozen
 
-from .row_bodies import RowBody
+from .row_bodies import REDUCTIONS, Fold, RowBody
 
 _START = "row = tl.program_id(0)"
 _INFINITY = 'float("inf")'
@@ -108,30 +108,18 @@ def write_strip(write: Callable[[RowBody], list[str]], body: StripBody) -> list[
     return lines
 
 
-_WALKS: dict[str, tuple[str, str, str]] = {
-    "sum": ("0.0", "acc += {x}", "acc"),
-    "mean": ("0.0", "acc += {x}", "acc / {n}"),
-    "max": (f"-{_INFINITY}", "acc = tl.maximum(acc, {x})", "acc"),
-    "min": (_INFINITY, "acc = tl.minimum(acc, {x})", "acc"),
-    "l2norm": ("0.0", "acc += {x} * {x}", "tl.sqrt(acc)"),
-    "sum_squares": ("0.0", "acc += {x} * {x}", "acc"),
-    "mean_squares": ("0.0", "acc += {x} * {x}", "acc / {n}"),
-    "l1norm": ("0.0", "acc += tl.abs({x})", "acc"),
-}
-"""Start, step and last expression of reductions that are walked."""
-
-
 def can_walk(producer: str) -> bool:
     """Return whether a reduction can be walked."""
-    return producer in _WALKS or producer in ("argmax", "argmin")
+    return producer in ("argmax", "argmin") or isinstance(REDUCTIONS.get(producer), Fold)
 
 
 def write_walk(producer: str, body: StripBody) -> list[str]:
     """Write a reduction that takes one place after the other."""
-    if producer in _WALKS:
-        start, step, last = _WALKS[producer]
-        lines = [*body.start, body.lane_full("acc", start), *body.walk([step.format(x=body.names.x)])]
-        return [*lines, f"{body.names.value} = {last.format(n=body.n)}"]
+    fold = REDUCTIONS[producer]
+    if isinstance(fold, Fold):
+        step = fold.combine.format(x=fold.element.format(x=body.names.x))
+        lines = [*body.start, body.lane_full("acc", fold.other), *body.walk([step])]
+        return [*lines, f"{body.names.value} = {fold.last.format(v='acc', n=body.n)}"]
     start, compare = (f"-{_INFINITY}", ">") if producer == "argmax" else (_INFINITY, "<")
     return [
         *body.start,

@@ -128,9 +128,14 @@ class WindowCode:
         return ""
 
     @property
+    def conditions(self) -> list[str]:
+        """Return the conditions under which the input has what lies under a tap."""
+        return [condition for side in range(self.window.rank) if (condition := self.is_inside(side))]
+
+    @property
     def is_guarded(self) -> bool:
         """Return whether a window may reach beyond the input, so that `inside` says where it does not."""
-        return any(self.is_inside(side) for side in range(self.window.rank))
+        return bool(self.conditions)
 
     def address(self, plane: str) -> str:
         """Write the input's element in a plane."""
@@ -160,22 +165,25 @@ class WindowCode:
         return self.is_named or self.window.kernel[side] > 1
 
     def loop_taps(self, head: str, guard: str, body: Sequence[str]) -> list[str]:
+        """Write loops over the taps around `body`, which `inside` is known to.
+
+        `guard` is what `inside` holds besides the window's own conditions.
+        """
+        conditions = [guard, *self.conditions] if guard else self.conditions
+        return self.loop(head, [*([f"inside = {' & '.join(conditions)}"] if conditions else []), *body])
+
+    def loop(self, head: str, body: Sequence[str]) -> list[str]:
         """Write loops over the taps, each side's place found as early as it is known, around `body`.
 
-        `head` is "range" or "tl.static_range"; `guard` is what `inside` holds besides the window's own conditions.
+        `head` is "range" or "tl.static_range".
         """
         lines: list[str] = []
         depth = 0
-        conditions = [guard] if guard else []
         for side in range(self.window.rank):
             if self.has_loop(side):
                 lines.append("    " * depth + f"for {self.tap(side)} in {head}({self.number('kernel', side)}):")
                 depth += 1
             lines += ["    " * depth + line for line in self.find_source(side)]
-            if condition := self.is_inside(side):
-                conditions.append(condition)
-        if conditions:
-            lines.append("    " * depth + f"inside = {' & '.join(conditions)}")
         return lines + ["    " * depth + line for line in body]
 
 

@@ -12,6 +12,7 @@ from ..builder.draw import Draw
 from ..builder.operations import (
     ACTIVATIONS,
     BIAS,
+    CELU,
     CLAMP,
     GAIN,
     GATE,
@@ -36,13 +37,6 @@ MISH = make_operation(
     result="one",
 )
 RELU6 = make_operation("relu6", "F", "ReLU6", "tl.minimum(tl.maximum({x}, 0.0), 6.0)", group="clamp", result="one")
-CELU = make_operation(
-    "celu",
-    "F",
-    "CELU with alpha {a}",
-    "tl.where({x} > 0, {x}, {a} * (tl.exp({x} / {a}) - 1.0))",
-    numbers=(("alpha", (0.5, 0.75, 1.25, 1.5, 2.0)),),
-)
 LEARNED_SCALE = make_operation("factor", "{x} * {v}", "multiply by {v}", result="same")
 _DIVISOR = (("divisor", (1.5, 2.0, 2.5, 3.0, 4.0)),)
 DIVIDE = make_operation("divide", "{x} / {a}", "divide by {a}", numbers=_DIVISOR, result="same")

@@ -275,25 +275,8 @@ _NUMBER_NAMES = {"weight": "share"}
 _STEP_NAMES = {"sigmoid_gate": "silu", "swish": "silu"}
 """What an answer calls functions that are another one written out."""
 _TAKEN = (
-    "x",
-    "layer",
-    "out",
-    "dim",
-    "keepdim",
-    "eps",
-    "weight",
-    "bias",
-    "stride",
-    "padding",
-    "acc",
-    "offs",
-    "mask",
-    "row",
-    "rows",
-    "first",
-    "part",
-    "top",
-    "mean",
+    *("x", "layer", "out", "dim", "keepdim", "eps", "weight", "bias", "stride", "padding"),
+    *("acc", "offs", "mask", "row", "rows", "first", "part", "top", "mean"),
 )
 """What kernels and the functions that launch them call something else."""
 _OPERAND_NAMES = {"tensor": "r", "plane": "gate", "number": "s"}

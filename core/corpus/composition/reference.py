@@ -9,8 +9,6 @@ from attrs import Factory, define
 
 from ..builder.draw import Draw
 from ..builder.windows import literal
-from ..builder.wording import Reference
-from .own_layers import OWNED, may_own_weights, write_own_layer
 from .program import Node, ProgramSpec, Shape
 
 _SMALL_CAPITALS: dict[str, tuple[str, str]] = {
@@ -33,6 +31,9 @@ _SMALL_CAPITALS: dict[str, tuple[str, str]] = {
     "classes": ("num_classes", "CLASSES"),
 }
 _ATTRIBUTES = {"conv": "conv", "pool": "pool", "linear": "fc", "norm": "norm", "dropout": "drop"}
+_OWNED = 0.1
+"""Of the tasks with a layer that may: its weights are the model's own, as in `F.linear(x, self.weight, self.bias)`."""
+_FILLING = ("nn.init.xavier_uniform_(self.weight)", "nn.init.kaiming_uniform_(self.weight)")
 
 
 @define
@@ -79,7 +80,7 @@ class Wording:
         return f"self.{self.attributes[place]}"
 
 
-def _draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
+def draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
     """Draw the names of a task's constants, and number the attributes of its layers."""
     style = int(draw.chance(0.25))
     names = {role: _SMALL_CAPITALS.get(role, (role, role.upper())) for role in spec.roles}
@@ -88,8 +89,8 @@ def _draw_wording(spec: ProgramSpec, draw: Draw) -> Wording:
         arguments={role: pair[0] for role, pair in names.items()},
     )
     wanted = [_attribute(node) for node in spec.nodes]
-    able = [place for place, node in enumerate(spec.nodes) if may_own_weights(node)]
-    if able and spec.level < 3 and not {"weight", "bias", "gain"} & {*wanted} and draw.chance(OWNED):
+    able = [place for place, node in enumerate(spec.nodes) if _may_own_weights(node)]
+    if able and spec.level < 3 and not {"weight", "bias", "gain"} & {*wanted} and draw.chance(_OWNED):
         wording.own = able[0]
         wanted[able[0]] = "weight"
     totals, seen = Counter(name for name in wanted if name), Counter[str]()
@@ -113,7 +114,7 @@ def _attribute(node: Node) -> str:
     return _ATTRIBUTES.get(node.op, "")
 
 
-def _write_forward(spec: ProgramSpec, wording: Wording, draw: Draw) -> None:
+def write_forward(spec: ProgramSpec, wording: Wording, draw: Draw) -> None:
     """Write the modules and the statements of the reference into the wording."""
     for place, node in enumerate(spec.nodes):
         if node.op == "input":
@@ -136,7 +137,7 @@ def _express(
         case "conv" | "linear" if place == wording.own:
             at = -1 if node.op == "linear" else 1
             inner, outer = wording.inside(shape[at].text), wording.inside(node.shape[at].text)
-            weight, lines, text = write_own_layer(node, x, inner, outer, draw)
+            weight, lines, text = _write_own_layer(node, x, inner, outer, draw)
             wording.hold(place, weight)
             wording.init += lines
             return text
@@ -175,6 +176,34 @@ def _express(
             return f'F.cross_entropy({x}, {names[1]}, reduction="none")'
         case _:
             raise ValueError(f"no such operation: {node.op}")
+
+
+def _may_own_weights(node: Node) -> bool:
+    """Return whether a layer is a function of weights, a stride and a padding that are the same on all sides."""
+    window = node.window
+    if node.op != "conv" or window is None:
+        return node.op == "linear"
+    is_plain = not window.is_transposed and node.number("groups") == 1 and set(window.dilation) == {1}
+    return is_plain and len(set(window.stride)) == 1 and len(set(window.padding)) == 1
+
+
+def _write_own_layer(node: Node, x: str, inner: str, outer: str, draw: Draw) -> tuple[str, list[str], str]:
+    """Return the parameter that `self.weight` is, the constructor's lines after it, and the function of both."""
+    window = node.window
+    sides = "".join(f", {length}" for length in window.kernel) if window is not None else ""
+    is_filled = draw.chance(0.4)
+    scale = draw.choice(("0.02", "0.05") if window is None else ("0.05", "0.1"))
+    value = f"torch.empty({outer}, {inner}{sides})" if is_filled else f"torch.randn({outer}, {inner}{sides}) * {scale}"
+    given, lines = f"{x}, self.weight", list[str]()
+    if node.option("bias"):
+        lines.append(f"self.bias = nn.Parameter(torch.randn({outer}))")
+        given += ", self.bias"
+    if is_filled:
+        lines.append(draw.choice(_FILLING))
+    if window is None:
+        return f"nn.Parameter({value})", lines, f"F.linear({given})"
+    numbers = f"stride={window.stride[0]}, padding={window.padding[0]}"
+    return f"nn.Parameter({value})", lines, f"F.conv{window.rank}d({given}, {numbers})"
 
 
 def _write_convolution(place: int, node: Node, shape: Shape, wording: Wording, draw: Draw) -> str:
@@ -354,41 +383,3 @@ def _write_attention(node: Node, names: Sequence[str]) -> str:
         return f"F.scaled_dot_product_attention({q}, {k}, {v}{masked}{causal})"
     split = [f"{name}.unflatten(-1, ({heads}, -1)).transpose(1, 2)" for name in (q, k, v)]
     return f"F.scaled_dot_product_attention({', '.join(split)}{causal}).transpose(1, 2).flatten(2)"
-
-
-def _write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[str]]:
-    """Return the arguments of `forward` and the expressions that draw them."""
-    arguments, values = [], []
-    for node in spec.nodes:
-        if node.op != "input":
-            continue
-        shape, kind = ", ".join(wording.outside(dim.text) for dim in node.shape), str(node.option("kind"))
-        scale = wording.outside(str(node.option("scale")))
-        match kind.partition(":")[0]:
-            case "classes":
-                value = f"torch.randint(0, {wording.outside(kind.partition(':')[2])}, ({shape},))"
-            case "number":
-                value = kind.partition(":")[2]
-            case "mask":
-                value = f"torch.rand({shape}) > 0.3"
-            case "positive":
-                value = f"torch.rand({shape}) + 0.5"
-            case _:
-                value = f"torch.randn({shape})"
-        arguments.append(node.name)
-        values.append(f"{value} / {f'({scale})' if ' ' in scale else scale}**0.5" if scale else value)
-    return arguments, values
-
-
-def write_reference(spec: ProgramSpec, draw: Draw) -> tuple[Wording, Reference]:
-    """Write the reference, and return it with its wording."""
-    wording = _draw_wording(spec, draw)
-    _write_forward(spec, wording, draw)
-    arguments, values = _write_inputs(spec, wording)
-    return wording, Reference(
-        parameters=[(wording.arguments[role], wording.constants[role]) for role in wording.used],
-        init=wording.init,
-        arguments=arguments,
-        forward=wording.forward,
-        inputs=values,
-    )

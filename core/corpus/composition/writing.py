@@ -5,16 +5,16 @@ from __future__ import annotations
 from ...task import Example, Task
 from ..builder.draw import Draw
 from ..builder.spec import Spec
-from ..builder.wording import Names, draw_names, make_task, write_solution
+from ..builder.wording import Names, Reference, draw_names, make_task, write_solution
 from .lowering import Lowering
 from .program import Node, ProgramSpec
-from .reference import Wording, write_reference
+from .reference import Wording, draw_wording, write_forward
 
 
 def write_program(spec: Spec, task_id: str, draw: Draw) -> Example:
     """Write the reference, a teacher of one launch or several, and a sentence that says the task."""
     assert isinstance(spec, ProgramSpec)
-    wording, reference = write_reference(spec, draw)
+    wording, reference = _write_reference(spec, draw)
     kernel = Lowering(spec=spec, wording=wording).write()
     task = make_task(spec, task_id, describe(spec), reference, _name_constants(spec, wording, draw))
     return Example(task=task, solution=write_solution(reference, kernel, ""), style=f"composed {kernel.style}")
@@ -23,8 +23,46 @@ def write_program(spec: Spec, task_id: str, draw: Draw) -> Example:
 def write_task(spec: Spec, task_id: str, draw: Draw) -> Task:
     """Write the reference alone, and the sentence, of a task that has no teacher."""
     assert isinstance(spec, ProgramSpec)
-    wording, reference = write_reference(spec, draw)
+    wording, reference = _write_reference(spec, draw)
     return make_task(spec, task_id, describe(spec), reference, _name_constants(spec, wording, draw))
+
+
+def _write_reference(spec: ProgramSpec, draw: Draw) -> tuple[Wording, Reference]:
+    """Write the reference, and return it with its wording."""
+    wording = draw_wording(spec, draw)
+    write_forward(spec, wording, draw)
+    arguments, values = _write_inputs(spec, wording)
+    return wording, Reference(
+        parameters=[(wording.arguments[role], wording.constants[role]) for role in wording.used],
+        init=wording.init,
+        arguments=arguments,
+        forward=wording.forward,
+        inputs=values,
+    )
+
+
+def _write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[str]]:
+    """Return the arguments of `forward` and the expressions that draw them."""
+    arguments, values = [], []
+    for node in spec.nodes:
+        if node.op != "input":
+            continue
+        shape, kind = ", ".join(wording.outside(dim.text) for dim in node.shape), str(node.option("kind"))
+        scale = wording.outside(str(node.option("scale")))
+        match kind.partition(":")[0]:
+            case "classes":
+                value = f"torch.randint(0, {wording.outside(kind.partition(':')[2])}, ({shape},))"
+            case "number":
+                value = kind.partition(":")[2]
+            case "mask":
+                value = f"torch.rand({shape}) > 0.3"
+            case "positive":
+                value = f"torch.rand({shape}) + 0.5"
+            case _:
+                value = f"torch.randn({shape})"
+        arguments.append(node.name)
+        values.append(f"{value} / {f'({scale})' if ' ' in scale else scale}**0.5" if scale else value)
+    return arguments, values
 
 
 def _name_constants(spec: ProgramSpec, wording: Wording, draw: Draw) -> Names:

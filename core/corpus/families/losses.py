@@ -6,11 +6,12 @@ program. Values are those of PyTorch for any input: logarithms of exponentials a
 
 from __future__ import annotations
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
+from ..builder.row_bodies import RowBody
 from ..builder.spec import Spec, draw_dtypes, draw_size
 from ..builder.wording import Kernel, Names, draw_names, finish
 from .totals import DIMENSIONS, draw_total_sizes, finish_total, part_launch, sum_parts
@@ -222,52 +223,35 @@ def write_row_loss(spec: Spec, task_id: str, draw: Draw) -> Example:
 
 def _row_lines(spec: Spec, names: Names, inputs: list[str], style: str, argument: str) -> list[str]:
     """Write lines up to the value of a row."""
-    columns, size, v = names.columns, names.block, names.value
-    cast = spec.cast
-    x = inputs[0]
-
-    def load(name: str, other: str) -> str:
-        return f"{name} = tl.load({names.ptr(name)} + row * dim + {columns}, mask={columns} < dim, other={other}){cast}"
-
+    columns, v, low, x = names.columns, names.value, '-float("inf")', inputs[0]
+    # both styles write out where elements are, as the row families' loops do
+    body = RowBody(spec=spec, names=evolve(names, x=x), style="loop", n="dim", rows="num")
+    row, whole = "row = tl.program_id(0)", f"{columns} = tl.arange(0, {names.block})"
     if spec.producer == "cross_entropy":
         index = f"label = tl.load({names.ptr(inputs[1])} + row)"
         pick = f"tl.load({names.ptr(x)} + row * dim + label)"
-        low = '-float("inf")'
         if style == "row":
-            return [
-                "row = tl.program_id(0)",
-                f"{columns} = tl.arange(0, {size})",
-                load(x, low),
-                index,
-                f"top = tl.max({x}, axis=0)",
-                f"total = tl.sum(tl.exp({x} - top), axis=0)",
-                f"{v} = top + tl.log(total) - {pick}",
-            ]
+            top = f"top = tl.max({x}, axis=0)"
+            total = f"total = tl.sum(tl.exp({x} - top), axis=0)"
+            return [row, whole, body.load_x(low), index, top, total, f"{v} = top + tl.log(total) - {pick}"]
         return [
-            "row = tl.program_id(0)",
+            row,
             index,
-            f"high = tl.full(({size},), {low}, dtype=tl.float32)",
-            f"for start in range(0, dim, {size}):",
-            f"    {columns} = start + tl.arange(0, {size})",
-            f"    {load(x, low)}",
-            f"    high = tl.maximum(high, {x})",
+            body.full("high", low),
+            *body.sweep(low, [f"high = tl.maximum(high, {x})"]),
             "top = tl.max(high, axis=0)",
-            f"acc = tl.zeros(({size},), dtype=tl.float32)",
-            f"for start in range(0, dim, {size}):",
-            f"    {columns} = start + tl.arange(0, {size})",
-            f"    {load(x, low)}",
-            f"    acc += tl.exp({x} - top)",
+            body.zeros("acc"),
+            *body.sweep(low, [f"acc += tl.exp({x} - top)"]),
             f"{v} = top + tl.log(tl.sum(acc, axis=0)) - {pick}",
         ]
     steps, sums, last = _row_sums(spec, inputs, columns, argument)
-    steps = [*(load(name, "0.0") for name in inputs), *steps]
+    steps = [*(f"{name} = {body.load(names.ptr(name), '0.0')}" for name in inputs[1:]), *steps]
     if style == "row":
-        lines = ["row = tl.program_id(0)", f"{columns} = tl.arange(0, {size})", *steps]
+        lines = [row, whole, body.load_x("0.0"), *steps]
         lines += [f"{name} = tl.sum({item}, axis=0)" for name, item in sums]
     else:
-        lines = ["row = tl.program_id(0)", *(f"{name} = tl.zeros(({size},), dtype=tl.float32)" for name, _ in sums)]
-        lines += [f"for start in range(0, dim, {size}):", f"    {columns} = start + tl.arange(0, {size})"]
-        lines += [f"    {line}" for line in (*steps, *(f"{name} += {item}" for name, item in sums))]
+        steps += [f"{name} += {item}" for name, item in sums]
+        lines = [row, *(body.zeros(name) for name, _ in sums), *body.sweep("0.0", steps)]
         lines += [f"{name} = tl.sum({name}, axis=0)" for name, _ in sums]
     return [*lines, f"{v} = {last}"]
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.operations import BINARY, HARDSIGMOID, SOFTPLUS, UNARY, Operation, apply, make_operation
+from ..builder.operations import BINARY, CELU, HARDSIGMOID, SOFTPLUS, UNARY, Operation, apply, make_operation
 from ..builder.spec import Spec, draw_dtypes, draw_pointwise_sizes
 from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
 _LAMBD = (("lambd", (0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.75)),)
-_ALPHA = (("alpha", (0.5, 0.75, 1.25, 1.5, 2.0)),)
 _BETA = (("beta", (0.5, 0.75, 1.25, 1.5, 1.702, 2.0)),)
 _SCALE = (("scale", (0.3, 0.5, 0.7, 1.25, 1.5, 1.75, 2.5, 3.0)),)
 _THRESHOLD = (("threshold", (0.1, 0.2, 0.3, 0.5)), ("value", (-1.0, -0.5, 0.0, 0.5, 2.0)))
@@ -31,9 +30,7 @@ ACTIVATIONS: tuple[Operation, ...] = (
     make_operation("mish", "F", "Mish", "{x} * (2.0 * tl.sigmoid(2.0 * (" + SOFTPLUS + ")) - 1.0)"),
     make_operation("hardsigmoid", "F", "hardsigmoid", HARDSIGMOID, "tl.minimum(tl.maximum({x} + 3.0, 0.0), 6.0) / 6.0"),
     make_operation("relu6", "F", "ReLU6", "tl.minimum(tl.maximum({x}, 0.0), 6.0)"),
-    make_operation(
-        "celu", "F", "CELU with alpha {a}", "tl.where({x} > 0, {x}, {a} * (tl.exp({x} / {a}) - 1.0))", numbers=_ALPHA
-    ),
+    CELU,
     make_operation(
         "softshrink",
         "F",

@@ -14,20 +14,12 @@ from ...task import Example
 from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import MATRIX_STEPS, Operand, draw_chain, is_bounded
-from ..builder.row_bodies import REDUCTIONS, RowBody, write_body
+from ..builder.row_bodies import REDUCTIONS, SPELLINGS, RowBody, write_body
 from ..builder.spec import Spec, draw_product_sizes
 from ..builder.tiles import LAYOUTS, draw_tile, find_strides, place_factors, split_programs
 from ..builder.wording import Kernel, Names, Reference, draw_names, finish
 
-_TAILS = {
-    "softmax": ("softmax over the last dimension", "torch.softmax({x}, dim=-1)"),
-    "log_softmax": ("log-softmax over the last dimension", "torch.log_softmax({x}, dim=-1)"),
-    "logsumexp": ("log-sum-exp over the last dimension", "torch.logsumexp({x}, dim=-1{k})"),
-    "sum": ("sum over the last dimension", "torch.sum({x}, dim=-1{k})"),
-    "mean": ("mean over the last dimension", "torch.mean({x}, dim=-1{k})"),
-    "max": ("maximum over the last dimension", "torch.amax({x}, dim=-1{k})"),
-    "min": ("minimum over the last dimension", "torch.amin({x}, dim=-1{k})"),
-}
+_TAILS = ("softmax", "log_softmax", "logsumexp", "sum", "mean", "max", "min")
 _MAX_TILE_COLUMNS = 512
 _NAMES = (
     *(("M", "K", "N"), ("ROWS", "INNER", "COLS"), ("batch_size", "in_features", "out_features")),
@@ -54,10 +46,10 @@ def write_product_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
     tail, keep = str(spec.option("tail")), bool(spec.option("keepdim"))
     names, text, reference, first = write_parts(evolve(spec, producer=str(spec.option("base"))), draw, "mid")
     *lines, last = reference.forward
-    more, expression = _TAILS[tail]
-    expression = expression.format(x=last.removeprefix("return "), k=", keepdim=True" if keep else "")
+    more, expression = SPELLINGS[tail]
+    expression = expression.format(x=last.removeprefix("return "), d="-1", k=", keepdim=True" if keep else "")
     reference = evolve(reference, forward=[*lines, f"return {expression}"])
-    text = f"{text[:-1]}, then {more}{', which is kept' if keep else ''}."
+    text = f"{text[:-1]}, then {more.lower()} over the last dimension{', which is kept' if keep else ''}."
     names = names.beside(*reference.arguments)
     return finish(spec, task_id, text, reference, _add_rows(first, tail, keep, spec, names, draw), names, draw)
 

@@ -12,7 +12,7 @@ from ...task import Example
 from ..builder.drafts import ChainNames, Device, Draft, describe, forward_lines, kernel_lines, make_kernel, name_chain
 from ..builder.draw import Draw
 from ..builder.operations import GATE, MATRIX_STEPS, RESIDUAL, SUBTRACT, Applied, Operand, draw_chain
-from ..builder.row_bodies import REDUCTIONS, RowBody, write_body
+from ..builder.row_bodies import REDUCTIONS, SPELLINGS, RowBody, write_body
 from ..builder.spec import Spec, draw_dtypes, draw_row_sizes
 from ..builder.wording import ROW_NAMES, Kernel, Names, draw_names, finish
 
@@ -57,18 +57,7 @@ def draw_rows(draw: Draw, family: str) -> Spec:
     )
 
 
-_REDUCTION_TEXT = {
-    "sum": ("Sum", "torch.sum({x}, dim=-1{k})"),
-    "mean": ("Mean", "torch.mean({x}, dim=-1{k})"),
-    "max": ("Maximum", "torch.amax({x}, dim=-1{k})"),
-    "min": ("Minimum", "torch.amin({x}, dim=-1{k})"),
-    "l2norm": ("L2 norm", "torch.sqrt(torch.sum({x} * {x}, dim=-1{k}))"),
-    "sum_squares": ("Sum of squares", "torch.sum({x} * {x}, dim=-1{k})"),
-    "mean_squares": ("Mean of squares", "torch.mean({x} * {x}, dim=-1{k})"),
-    "logsumexp": ("Log-sum-exp", "torch.logsumexp({x}, dim=-1{k})"),
-    "argmax": ("Index of the maximum", "torch.argmax({x}, dim=-1{k})"),
-    "argmin": ("Index of the minimum", "torch.argmin({x}, dim=-1{k})"),
-}
+_ROOT = ("L2 norm", "torch.sqrt(torch.sum({x} * {x}, dim={d}{k}))")
 
 
 def _input(spec: Spec, names: Names) -> str:
@@ -119,11 +108,11 @@ def write_rows(spec: Spec, task_id: str, draw: Draw) -> Example:
 def _write_reduction(spec: Spec, x: str) -> tuple[str, str]:
     """Return the reduction's expression and description."""
     keep = ", keepdim=True" if spec.option("keepdim") else ""
-    text, expression = _REDUCTION_TEXT[spec.producer]
+    text, expression = _ROOT if spec.producer == "l2norm" else SPELLINGS[spec.producer]
     head = f"{text} over the last dimension" + (", which is kept" if keep else "")
     if spec.family == "argmax":
         head += "; the lowest index wins ties (int64)"
-    return expression.format(x=x, k=keep), head
+    return expression.format(x=x, d="-1", k=keep), head
 
 
 def _write_norm(spec: Spec, names: Names, draw: Draw, features: str, draft: Draft) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from attrs import evolve
 from ...task import Example
 from ..builder.drafts import Device, Draft, make_kernel
 from ..builder.draw import Draw
-from ..builder.row_bodies import MAPS, REDUCTIONS, RowBody, write_body
+from ..builder.row_bodies import MAPS, REDUCTIONS, SPELLINGS, RowBody, write_body
 from ..builder.spec import DIMENSIONS as IMAGES
 from ..builder.spec import Size, Spec, draw_dtypes, draw_size
 from ..builder.strip_bodies import StripBody, can_walk, spread_lanes, write_strip, write_walk
@@ -76,18 +76,7 @@ def _draw_sizes(draw: Draw, rank: int, dim: int) -> tuple[Size, ...]:
 
 
 _EXPRESSIONS = {
-    "sum": ("Sum", "torch.sum({x}, dim={d}{k})"),
-    "mean": ("Mean", "torch.mean({x}, dim={d}{k})"),
-    "max": ("Maximum", "torch.amax({x}, dim={d}{k})"),
-    "min": ("Minimum", "torch.amin({x}, dim={d}{k})"),
-    "l2norm": ("L2 norm", "torch.norm({x}, p=2, dim={d}{k})"),
-    "sum_squares": ("Sum of squares", "torch.sum({x} * {x}, dim={d}{k})"),
-    "mean_squares": ("Mean of squares", "torch.mean({x} * {x}, dim={d}{k})"),
-    "logsumexp": ("Log-sum-exp", "torch.logsumexp({x}, dim={d}{k})"),
-    "argmax": ("Index of the maximum", "torch.argmax({x}, dim={d}{k})"),
-    "argmin": ("Index of the minimum", "torch.argmin({x}, dim={d}{k})"),
-    "softmax": ("Softmax", "torch.softmax({x}, dim={d})"),
-    "log_softmax": ("Log-softmax", "torch.log_softmax({x}, dim={d})"),
+    **SPELLINGS,
     "l1": ("Division by the L1 norm", "{x} / torch.sum(torch.abs({x}), dim={d}, keepdim=True)"),
     "l1_mean": ("Division by the mean absolute value", "{x} / torch.mean(torch.abs({x}), dim={d}, keepdim=True)"),
     "l1_clamped": ("Division by the L1 norm, at least 1e-12,", "F.normalize({x}, p=1.0, dim={d})"),

@@ -140,19 +140,9 @@ class OpenChain(Chain):
 
     def head(self, kind: str) -> bool:
         """Add a kernel of its own: "reduce", "spread", "softmax", "normalize", "pool" or "scan"."""
-        match kind:
-            case "reduce":
-                return self._reduce()
-            case "spread":
-                return self._spread()
-            case "softmax":
-                return self._softmax()
-            case "normalize":
-                return self._normalize()
-            case "pool":
-                return self._pool()
-            case _:
-                return self._scan()
+        kernels = {"reduce": self._reduce, "spread": self._spread, "softmax": self._softmax}
+        kernels |= {"normalize": self._normalize, "pool": self._pool, "scan": self._scan}
+        return kernels[kind]()
 
     def head_of(self, *kinds: str) -> bool:
         """Add one of these kernels; returns whether one of those that were drawn could be added."""

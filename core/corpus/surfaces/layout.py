@@ -37,7 +37,7 @@ def write_statement(node: ast.stmt, quote: str = '"') -> str:
     return ast.unparse(node)
 
 
-def write_parameters(program: Program, typed: bool, quote: str = '"', from_typing: bool = False) -> list[str]:
+def write_parameters(program: Program, typed: bool, quote: str, from_typing: bool) -> list[str]:
     """Return the constructor's arguments as its signature has them, their types at times of the module `typing`."""
     written = []
     for one in program.parameters:
@@ -123,7 +123,6 @@ class Layout:
         elif constants:
             named = ["\n".join((constants, *named))]
         parts[:0] = named
-        parts[:0] = [ast.unparse(node) for node in self.program.extras]
         gap = "\n" * (dialect.num_blank + 1)
         body = gap.join(parts)
         return _indent_by(self.indent, f"{self._imports(body)}{gap}{body}\n")

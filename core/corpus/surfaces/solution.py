@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from .expressions import attribute_of_self, number_of, path_of, walk
-from .layout import Layout, write_body, write_constants, write_parameters
+from .layout import Layout, write_constants
 from .operators import OPERATORS, POOLING
 from .program import Program
 
-_HEAD = "class ModelNew(nn.Module):\n"
+_HEAD, _FORWARD = "class ModelNew(nn.Module):\n", "    def forward(self, "
 _GAP = "\n\n\n"
 _NUMBER = re.compile(r"(?<==)-?\d+(?:\.\d+(?:e-?\d+)?|e-?\d+)(?=[,)])")
 """A fractional number that a keyword gives: whole ones are dimensions and blocks."""
@@ -38,47 +38,19 @@ class Renamed:
     attributes: Mapping[str, str]
 
 
-def split_solution(solution: str) -> tuple[str, str, str] | None:
-    """Return what comes before the constructor, the constructor's body, and `forward`; none for another form."""
-    kernels, found, model = solution.partition(_HEAD)
-    constructor, met, forward = model.partition("    def forward(self, ")
-    if not found or not met:
-        return None
-    return kernels, constructor, "    def forward(self, " + forward
-
-
-def has_same_constructor(constructor: str, program: Program) -> bool:
-    """Return whether a solution's constructor is that of the canonical program."""
-    own, wanted = constructor.strip(), _write_constructor(program).strip()
-    return own == wanted or ast.dump(ast.parse(own)) == ast.dump(ast.parse(wanted))
-
-
-def _write_constructor(program: Program) -> str:
-    if not program.init and not program.parameters:
-        return ""
-    head = ", ".join(("self", *write_parameters(program, False)))
-    text = _write_method("__init__", head, ("super().__init__()", *write_body(program.init)))
-    for made in program.called_methods():
-        text += _write_method(made.name, ", ".join(("self", *made.arguments)), write_body(made.body))
-    return text
-
-
-def _write_method(name: str, head: str, body: Sequence[str]) -> str:
-    return f"    def {name}({head}):\n" + "".join(f"        {line}\n" for line in body) + "\n"
-
-
-def write_solution(parts: tuple[str, str, str], program: Program, layout: Layout, renamed: Renamed) -> str:
+def write_solution(solution: str, program: Program, layout: Layout, renamed: Renamed) -> str:
     """Write the solution from the top down, with inputs and attributes called as in the surface.
 
     The class comes first, as the program has it, then each function that it calls with the kernel that this launches:
     whoever writes a kernel has read what it is given.
     """
-    imports, *blocks = parts[0].rstrip("\n").split(_GAP)
-    forward = _write_forward(parts[2], program, renamed)
-    model = layout.write_answer([line.removeprefix("    ") for line in forward.rstrip("\n").split("\n")])
+    kernels, _, model = solution.partition(_HEAD)
+    imports, *blocks = kernels.rstrip("\n").split(_GAP)
+    forward = _write_forward(model[model.index(_FORWARD) :], program, renamed)
+    answer = layout.write_answer([line.removeprefix("    ") for line in forward.rstrip("\n").split("\n")])
     missing = [line for line in layout.copied_imports() if line not in imports.splitlines()]
     imports = "\n".join((*missing, imports))
-    return _GAP.join((imports, *write_constants(program), model, *_from_the_top(blocks))) + "\n"
+    return _GAP.join((imports, *write_constants(program), answer, *_from_the_top(blocks))) + "\n"
 
 
 def _from_the_top(blocks: Sequence[str]) -> list[str]:

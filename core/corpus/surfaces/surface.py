@@ -23,7 +23,7 @@ from .operators import find_operator, pass_forward_numbers, spell_operators
 from .parameters import draws_numbers, fill_parameters, keep_root, pass_initial_values, pass_shapes
 from .program import Program, read_program
 from .sizes import profile_names, write_sizes
-from .solution import Renamed, has_same_constructor, split_solution, write_solution
+from .solution import Renamed, write_solution
 
 _INPUTS: dict[str, tuple[str, ...]] = {
     "x": ("x", "x", "x", "x", "input", "inputs", "input_tensor", "data", "tensor"),
@@ -52,22 +52,16 @@ def draw_dialect(draw: Draw, is_heldout: bool) -> Dialect:
 
 
 def write_surface(example: Example, dialect: Dialect, draw: Draw) -> Example:
-    """Write a canonical example as an author of the dialect would; one that is not canonical stays as it is."""
-    program, parts = read_program(example.task.source), split_solution(example.solution)
-    if program is None or parts is None or not has_same_constructor(parts[1], program):
-        return example
+    """Write a canonical example as an author of the dialect would."""
+    program = read_program(example.task.source)
     task, layout, renamed = _write_program(example.task, program, words_in(example.solution), dialect, draw)
-    return Example(
-        task=task,
-        solution=write_solution(parts, program, layout, renamed),
-        style=f"{example.style}/{dialect.name}",
-    )
+    solution = write_solution(example.solution, program, layout, renamed)
+    return Example(task=task, solution=solution, style=f"{example.style}/{dialect.name}")
 
 
 def write_task_surface(task: Task, dialect: Dialect, draw: Draw) -> Task:
     """Write a canonical task that has no teacher as an author of the dialect would."""
-    program = read_program(task.source)
-    return task if program is None else _write_program(task, program, set(), dialect, draw)[0]
+    return _write_program(task, read_program(task.source), set(), dialect, draw)[0]
 
 
 def _write_program(

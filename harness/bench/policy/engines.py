@@ -25,7 +25,7 @@ from ....core.text.prompts import user_message
 from ...policy.learner import PolicyLearner, open_learner
 from ...policy.training.distributed import ALONE
 from ...tasks.suites import corpus_examples
-from .scaling import describe
+from ..watching import describe_device
 
 ENGINES: tuple[Literal["own", "vllm"], ...] = ("vllm", "own")
 """vLLM first, so that a machine without it says so at once."""
@@ -81,7 +81,7 @@ def compare_engines(
         measured, texts = _measure(learner, engine, opened, prompts, samples, adapter, sampling, seed)
         figures.append(measured)
         greedy.append(texts)
-        device = describe(learner.policy.device)
+        device = describe_device(learner.policy.device)
         if learner.engine is not None:
             learner.engine.rest()
     pairs = list(zip(*greedy, strict=True))

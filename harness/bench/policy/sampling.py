@@ -30,9 +30,8 @@ from ...policy.sampling.continuous_batching import can_capture
 from ...policy.sampling.cpu_decoder import has_fused_form
 from ...policy.sampling.engine import sample_tokens
 from ...policy.sampling.fused_model import FusedModel
-from ...policy.sampling.kv_pool import Drawing, Sizes, Slots, Start
-from ...policy.sampling.torch_ops import uniforms
-from .scaling import describe, wait_for
+from ...policy.sampling.kv_pool import Drawing, Sizes, Slots, Start, uniforms
+from ..watching import describe_device, wait_for
 
 _REFILLED = 4
 """Completions for each slot where rows are refilled."""
@@ -120,7 +119,7 @@ def measure_sampling(
     tokens_per_s = batch * new_tokens / seconds
     return SamplingFigures(
         model=policy.name,
-        device=describe(device),
+        device=describe_device(device),
         dtype=str(model.dtype).removeprefix("torch."),
         num_parameters=model.num_parameters(),
         batch=batch,

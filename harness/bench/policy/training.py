@@ -5,8 +5,8 @@ peft: padded batches, `model(...).loss`, AdamW. Both take the same weights, pair
 dropout; rates count the tokens of pairs and no padding; the first step's loss of the two is compared, since there they
 compute the same number. The plain loop reads no loss until it ends, so nothing holds it up.
 
-This module is also the program of each process that `scaling` launches: `accelerate launch ... -m
-tritonrl.harness.bench.policy.training WORKLOAD FILE`.
+Each of several processes is what `accelerate launch` makes of one of SFT's, with a batch of its own size (weak
+scaling): the efficiency is what N processes do over N times what one does. This module is also their program.
 
 `memory_gb` lets the process use no more of the GPU than a smaller one has: an allocation beyond it fails.
 """
@@ -15,7 +15,10 @@ from __future__ import annotations
 
 import gc
 import json
+import socket
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -27,6 +30,7 @@ from attrs import asdict, evolve, frozen
 from ....core.config import PolicyConfig
 from ....core.recipe.learner import TrainingStep
 from ....core.text.prompts import assistant_message, user_message
+from ...errors import TritonrlError
 from ...policy.model.load import LoraShape, Policy, load_policy
 from ...policy.model.lora_adapters import attach_adapter
 from ...policy.training.distributed import ALONE, World, join_world, leave_world
@@ -40,8 +44,10 @@ from ...policy.training.finetune import (
 )
 from ...policy.training.packing import Pair
 from ...tasks.suites import corpus_examples
-from .scaling import Scaling, describe, measure_scaling, wait_for
+from ..watching import describe_device, wait_for
 
+PROGRAM = "tritonrl.harness.bench.policy.training"
+"""The module that is one process: its arguments are a workload as JSON, and where the first writes the rate."""
 LEARNING_RATE = 2e-4
 Choice = Literal["auto", "on", "off"]
 
@@ -90,6 +96,16 @@ class Rate:
     first_loss: float | None = None
     last_loss: float | None = None
     message: str = ""
+
+
+@frozen(kw_only=True)
+class Scaling:
+    """Rates of several processes together; `efficiency` is over as many times the rate of one."""
+
+    processes: int
+    tokens_per_s: float
+    efficiency: float
+    seconds_a_step: float
 
 
 @frozen(kw_only=True)
@@ -147,7 +163,7 @@ def measure_training(workload: Workload, processes: Sequence[int] = ()) -> Train
     return TrainingFigures(
         model=f"{workload.policy} ({config.model_type})",
         quantization=workload.quantization,
-        device=describe(device),
+        device=describe_device(device),
         batch=workload.batch,
         tokens_a_step=read / len(batches),
         share_of_padding=1.0 - read / padded,
@@ -156,9 +172,49 @@ def measure_training(workload: Workload, processes: Sequence[int] = ()) -> Train
         ours=ours,
         plain=plain,
         speedup=ours.tokens_per_s / other if ours.tokens_per_s and other else None,
-        scaling=measure_scaling(asdict(workload), processes),
+        scaling=measure_scaling(workload, processes),
         **facts,
     )
+
+
+def measure_scaling(workload: Workload, processes: Sequence[int]) -> tuple[Scaling, ...]:
+    """Measure the rate of each number of processes; that of one always, as a process of its own too."""
+    if not processes:
+        return ()
+    rates = {number: _launch(workload, number) for number in sorted({1, *processes})}
+    return tuple(
+        Scaling(
+            processes=number,
+            tokens_per_s=rate["tokens_per_s"],
+            efficiency=rate["tokens_per_s"] / (number * rates[1]["tokens_per_s"]),
+            seconds_a_step=rate["seconds_a_step"],
+        )
+        for number, rate in rates.items()
+    )
+
+
+def _launch(workload: Workload, number: int) -> dict[str, Any]:
+    """Measure the rate of so many processes together; raises TritonrlError where they fail."""
+    command = [sys.executable]
+    if number > 1:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        # without --multi_gpu it starts one process where there are no GPUs, whatever number it is given
+        command += ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines", "1"]
+        command += ["--num_processes", str(number)]
+        command += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port)]
+    with tempfile.TemporaryDirectory(prefix="tritonrl-bench-") as folder:
+        answer = Path(folder) / "rate.json"
+        command += ["-m", PROGRAM, json.dumps(asdict(workload)), str(answer)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode or not answer.exists():
+            last = (done.stderr.strip().splitlines() or ["no word"])[-1]
+            raise TritonrlError(f"{number} processes ended with exit code {done.returncode}: {last}")
+        rate: dict[str, Any] = json.loads(answer.read_text())
+        if rate["processes"] != number:
+            raise TritonrlError(f"{rate['processes']} of {number} processes were started")
+        return rate
 
 
 def draw_pairs(policy: Policy, workload: Workload, size: int) -> list[Pair]:

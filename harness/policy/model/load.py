@@ -27,16 +27,8 @@ from .checks import name_end, one_line, why_not_model, why_not_tokenizer, why_no
 
 NANO_FOLDER = Path(__file__).parents[1] / "nano"
 FINGERPRINTED = (
-    "*.safetensors",
-    "*.bin",
-    "config.json",
-    "generation_config.json",
-    "tokenizer*",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.*",
-    "merges.txt",
-    "chat_template*",
+    *("*.safetensors", "*.bin", "config.json", "generation_config.json", "tokenizer*", "special_tokens_map.json"),
+    *("added_tokens.json", "vocab.*", "merges.txt", "chat_template*"),
 )
 """The files of a folder that decide what its policy writes."""
 

@@ -23,22 +23,9 @@ from .fused_lora import make_dropout
 from .load import LoraShape, Policy
 
 FREE_KEYS = frozenset(
-    [
-        "auto_mapping",
-        "base_model_name_or_path",
-        "exclude_modules",
-        "inference_mode",
-        "layers_pattern",
-        "layers_to_transform",
-        "lora_alpha",
-        "lora_dropout",
-        "peft_type",
-        "peft_version",
-        "r",
-        "revision",
-        "target_modules",
-        "task_type",
-    ]
+    {"auto_mapping", "base_model_name_or_path", "exclude_modules", "inference_mode", "layers_pattern"}
+    | {"layers_to_transform", "lora_alpha", "lora_dropout", "peft_type", "peft_version", "r", "revision"}
+    | {"target_modules", "task_type"}
 )
 """The keys of an adapter's configuration that are heeded, or change nothing that it computes."""
 SAME_IN_THE_END = (("init_lora_weights", "gaussian"), ("init_lora_weights", False), ("init_lora_weights", "orthogonal"))

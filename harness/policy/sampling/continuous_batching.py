@@ -19,8 +19,7 @@ from attrs import define, frozen
 
 from .cache import SamplerCache, free_bytes
 from .fused_model import FusedModel
-from .kv_pool import Drawing, Sizes, Slots, Start
-from .torch_ops import uniforms
+from .kv_pool import Drawing, Sizes, Slots, Start, uniforms
 
 STEPS_PER_LOOK = 8
 REFILL_SHARE = 8

@@ -19,7 +19,7 @@ from ....core.recipe.learner import Completion, OnDrawn
 from ..model.load import Policy
 from . import cache, continuous_batching
 from .cpu_decoder import follows_length, has_fused_form, make_decoder
-from .torch_ops import draw, uniforms
+from .kv_pool import draw, uniforms
 
 MAX_SLOTS = 256
 """Completions in one batch; more only costs memory."""

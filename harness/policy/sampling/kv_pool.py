@@ -8,6 +8,11 @@ lengths where they are, so one graph serves all of them.
 A prompt is read up to its last token, once for all its completions; that last token is the first that a row reads. So
 a row starts like it goes on, and giving a row another completion of a prompt that is there costs nothing.
 
+Keys and values of a layer lie in one pool of tokens, (tokens, heads, head size). A row's sequence is two extents of it:
+its prompt, which rows may share, and its own tokens (`Places`). Tokens are drawn by inverting the cumulative
+distribution at uniforms of each completion's own stream, so a completion depends on its seed alone, not on which others
+are in the batch, but for floating-point noise in the logits.
+
 Slots serve one request after the other (`serve`), also with fewer rows than they have: which graphs are used, and so
 how many rows are computed together, follows from the request alone. What a request fixes in a graph, graphs are kept
 by.
@@ -28,7 +33,6 @@ from torch.nn import functional
 from ..model.capturing import capture
 from ..model.transformer import attend_causally
 from .fused_model import PREFILL_TOKENS, FusedModel, pad
-from .torch_ops import Places
 
 MOST_GRAPHS = 64
 """Requests have a few sizes and temperatures; graphs beyond that are those of sizes that do not come again."""
@@ -81,6 +85,43 @@ class Start:
     length: int
     token: int
     uniforms: np.ndarray[Any, np.dtype[np.float64]]
+
+
+@frozen(kw_only=True, eq=False)
+class Places:
+    """Where each slot's sequence is in the pool, the token of this step included."""
+
+    prompt_starts: Tensor
+    prompt_lengths: Tensor
+    own_starts: Tensor
+    own_lengths: Tensor
+
+
+def uniforms(seed: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Returns the first `count` numbers in [0, 1) of a seed's stream: (count,)."""
+    return np.random.Generator(np.random.Philox(key=seed % 2**64)).random(count)
+
+
+def draw(logits: Tensor, uniform: Tensor, temperature: float, top_p: float) -> Tensor:
+    """Draw one token for each row of `logits`: (rows, vocabulary) and uniforms (rows,) to (rows,).
+
+    Temperature 0 takes the likeliest. `top_p` below 1 draws from the smallest set of likeliest tokens that holds this
+    share of the probability.
+    """
+    if temperature == 0.0:
+        return logits.argmax(dim=-1)
+    probabilities = (logits.float() / temperature).softmax(dim=-1)
+    order = None
+    if top_p < 1.0:
+        probabilities, order = probabilities.sort(dim=-1, descending=True, stable=True)
+        before = probabilities.cumsum(dim=-1) - probabilities
+        probabilities = probabilities.masked_fill(before >= top_p, 0.0)
+    cumulative = probabilities.cumsum(dim=-1)
+    target = uniform.to(cumulative.dtype)[:, None] * cumulative[:, -1:]
+    # the last token with any probability bounds the search: rounding must not select one without
+    last = (cumulative < cumulative[:, -1:]).sum(dim=-1, keepdim=True)
+    chosen = torch.searchsorted(cumulative, target, right=True).minimum(last)
+    return (chosen if order is None else order.gather(-1, chosen))[:, 0]
 
 
 def bucket(count: int, most: int) -> int:
@@ -160,7 +201,6 @@ class Slots:
             prompt_lengths=torch.zeros(count * length, dtype=torch.long, device=tokens.device),
             own_starts=starts.repeat_interleave(length),
             own_lengths=(steps + 1).repeat(count),
-            most=length,
         )
         at = starts[:, None] + steps
 
@@ -241,7 +281,6 @@ class Slots:
             prompt_lengths=self.prompt_lengths[rows],
             own_starts=self.own_starts[rows],
             own_lengths=at + 1,
-            most=self.sizes.prompt_tokens + most,
         )
 
         def attend(fused: Tensor, keys: Tensor, values: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .torch_ops import Places
-from .torch_ops import draw as draw_plainly
+from .kv_pool import Places
+from .kv_pool import draw as draw_plainly
 
 MOST_SPLITS = 16
 PROGRAMS_PER_PROCESSOR = 4
@@ -358,7 +358,7 @@ def _draw(logits, uniforms, chosen, count, factor, BLOCK: tl.constexpr):
 
 
 def draw(logits: Tensor, uniform: Tensor, temperature: float, top_p: float) -> Tensor:
-    """One token for each row of `logits`, as `drawing.draw` does it, but in one kernel where nothing must be sorted."""
+    """One token for each row of `logits`, as `kv_pool.draw` does it, but in one kernel where nothing must be sorted."""
     if temperature == 0.0 or top_p < 1.0:
         return draw_plainly(logits, uniform, temperature, top_p)
     chosen = torch.empty(len(logits), dtype=torch.long, device=logits.device)

@@ -38,17 +38,6 @@ class World:
         if self.size > 1:
             torch.distributed.all_reduce(numbers)
 
-    def gather_largest(self, value: float) -> float:
-        if self.size == 1:
-            return value
-        held = torch.tensor([value], dtype=torch.float64, device=self.device or "cpu")
-        torch.distributed.all_reduce(held, op=torch.distributed.ReduceOp.MAX)
-        return float(held)
-
-    def wait(self) -> None:
-        """Go on when all processes have come here."""
-        self.gather_largest(0.0)
-
     def broadcast(self, message: Any) -> Any:
         """Returns process 0's message in every process; the others' own `message` is not looked at."""
         if self.size == 1:

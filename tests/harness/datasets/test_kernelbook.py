@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.text.extraction import extract
 from tritonrl.core.text.parsing import class_names, rename_class
-from tritonrl.harness.datasets.kernelbook import Flaw, SourcePair, read_row
-from tritonrl.harness.datasets.pairs import open_pairs
+from tritonrl.harness.datasets.pairs import Flaw, SourcePair, open_pairs, read_row
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.sandbox.sandbox import Sandbox
 

@@ -15,8 +15,16 @@ from tritonrl.core.text.prompts import assistant_message, user_message
 from tritonrl.harness.adapters.scorer import load_task
 from tritonrl.harness.datasets.export import ROWS, export_pairs, export_problems, export_rows, with_init_pairs
 from tritonrl.harness.datasets.kernelbench import read_kernelbench
-from tritonrl.harness.datasets.kernelbook import COLUMNS, Flaw, SourcePair
-from tritonrl.harness.datasets.pairs import Chosen, PairFile, choose_pairs, open_pairs, read_line
+from tritonrl.harness.datasets.pairs import (
+    COLUMNS,
+    Chosen,
+    Flaw,
+    PairFile,
+    SourcePair,
+    choose_pairs,
+    open_pairs,
+    read_line,
+)
 from tritonrl.harness.errors import UsageError
 from tritonrl.harness.tasks.suites import corpus_examples, task_from_file
 from typer.testing import CliRunner

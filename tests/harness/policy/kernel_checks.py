@@ -26,7 +26,6 @@ def make_places() -> Places:
         prompt_lengths=torch.tensor([64, 64, 0, 130, 1, 65], device=DEVICE),
         own_starts=torch.tensor([400, 500, 600, 700, 800, 900], device=DEVICE),
         own_lengths=torch.tensor([1, 64, 3, 65, 90, 2], device=DEVICE),
-        most=230,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import Tensor, arange, inf, where
 from torch.nn import functional
 from tritonrl.harness.policy.model.transformer import rotate
-from tritonrl.harness.policy.sampling.torch_ops import Places, draw
+from tritonrl.harness.policy.sampling.kv_pool import Places, draw
 
 __all__ = ["Places", "add_norm", "attend", "draw", "gate", "place"]
 
@@ -39,7 +39,7 @@ def attend(
     """`place`, and attention of each slot's token to its sequence: (slots, heads * size)."""
     queries = place(fused, keys, values, places, cosines, sines, num_heads)
     slots, _, size = queries.shape
-    steps = arange(places.most, device=queries.device)
+    steps = arange(len(cosines), device=queries.device)
     prompts, owns = places.prompt_lengths[:, None], places.own_lengths[:, None]
     index = where(
         steps < prompts, places.prompt_starts[:, None] + steps, places.own_starts[:, None] + steps - prompts

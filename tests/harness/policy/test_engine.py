@@ -14,7 +14,7 @@ from tritonrl.harness.policy.sampling import cpu_decoder
 from tritonrl.harness.policy.sampling import engine as sampling
 from tritonrl.harness.policy.sampling.cpu_decoder import FusedDecoder, ModelDecoder, make_decoder
 from tritonrl.harness.policy.sampling.engine import sample, sample_tokens
-from tritonrl.harness.policy.sampling.torch_ops import draw, uniforms
+from tritonrl.harness.policy.sampling.kv_pool import draw, uniforms
 
 MakePolicy = Callable[[str], Policy]
 PROMPTS = ["one", "def forward(self, x):\n    return x * 12", "a rather longer request " * 6, "1 2 3"]

@@ -13,8 +13,7 @@ from tritonrl.core.graphs.normal_form import NORMAL_FORM
 from tritonrl.core.recipe.extensions import CellSpec
 from tritonrl.core.text.extraction import extract
 from tritonrl.core.text.prompts import user_message
-from tritonrl.harness.datasets.kernelbook import Flaw
-from tritonrl.harness.datasets.pairs import identify_pairs
+from tritonrl.harness.datasets.pairs import Flaw, identify_pairs
 from tritonrl.harness.display import Progress
 from tritonrl.harness.errors import DriftError, UsageError
 from tritonrl.harness.reference.graph.operation_trace import fingerprint_task

@@ -12,7 +12,7 @@ import torch
 from transformers import LlamaConfig
 from tritonrl.cli import app
 from tritonrl.core.serialisation import to_plain
-from tritonrl.harness.bench.policy import scaling, training
+from tritonrl.harness.bench.policy import training
 from tritonrl.harness.bench.policy.training import Workload, measure_training
 from tritonrl.harness.errors import TritonrlError
 from typer.testing import CliRunner
@@ -49,11 +49,11 @@ def test_both_sides_compute_the_same(shape: str) -> None:
 def test_efficiency_is_over_the_rate_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two processes with 1.8 times the rate of one have an efficiency of 90%; one is measured unasked."""
     rates = {1: {"tokens_per_s": 100.0, "seconds_a_step": 1.0}, 2: {"tokens_per_s": 180.0, "seconds_a_step": 1.1}}
-    monkeypatch.setattr(scaling, "_launch", lambda _, number: rates[number])
-    one, two = scaling.measure_scaling({"policy": "nano"}, [2])
+    monkeypatch.setattr(training, "_launch", lambda _, number: rates[number])
+    one, two = training.measure_scaling(Workload(policy="nano"), [2])
     assert (one.processes, one.efficiency) == (1, 1.0)
     assert (two.processes, two.efficiency) == (2, pytest.approx(0.9))
-    assert scaling.measure_scaling({"policy": "nano"}, []) == ()
+    assert training.measure_scaling(Workload(policy="nano"), []) == ()
 
 
 def test_a_process_alone_writes_its_rate(shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,7 @@ def test_a_process_alone_writes_its_rate(shape: str, tmp_path: Path, monkeypatch
     # a launcher that starts fewer than it is asked for does not have them measured as more
     monkeypatch.setattr(subprocess, "run", lambda command, **_: write_rate(Path(command[-1]), rate))
     with pytest.raises(TritonrlError, match="1 of 2 processes were started"):
-        scaling.measure_scaling({"policy": shape}, [2])
+        training.measure_scaling(Workload(policy=shape), [2])
 
 
 def write_rate(answer: Path, rate: dict[str, Any]) -> subprocess.CompletedProcess[str]:
