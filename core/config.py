@@ -291,7 +291,8 @@ class LimitsConfig:
 
     An answer has a bound of its own, `harness.sandbox.zygote.MAX_ANSWER_BYTES`. Seconds that a child waits for a
     processor do not count in `wall_s`, up to three times as many as that. Where programs that are interpreted at large
-    sizes, or at the remainder's, take too long, the audit gives them six times as many of `cpu_s` and `wall_s`.
+    sizes take too long, at the variants "larger" and "remainder" among others, they get six times as many of `cpu_s`
+    and `wall_s`.
     """
 
     cpu_s: int = integer(20, 1)

@@ -44,7 +44,9 @@ from .recordings import LATER, record_later, record_own_values, record_request
 from .storages import fill_storages, from_bytes
 
 PATIENCE = 6
-"""Programs at large sizes, or the remainder's, may take so many times as long as the limits allow."""
+"""Programs at large sizes may take so many times as long as the limits allow."""
+_LARGEST_WHOLE = frozenset({Variant.LARGER, Variant.REMAINDER})
+"""The largest sizes that are interpreted whole; beside others they take no longer than they all may."""
 _PARTS_OF_BUDGET = 32
 _FLOAT32_DIGITS, _SPARE_DIGITS = 24, 2
 _JUDGED_LATER = (Profile.LARGER, *LATER)
@@ -177,8 +179,7 @@ def run_prepared(
 def _run(candidate: Candidate, context: VerifierContext, requests: Sequence[RunRequest]) -> RunReply:
     if context.cuda is not None:
         return context.cuda.run(candidate.source, requests)
-    # the largest sizes that are interpreted whole; beside others it takes no longer than they all may
-    is_patient = all(request.variant is Variant.REMAINDER for request in requests)
+    is_patient = all(request.variant in _LARGEST_WHOLE for request in requests)
     return context.sandbox.run(candidate.source, requests, PATIENCE if is_patient else 1)
 
 
