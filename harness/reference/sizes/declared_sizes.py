@@ -11,13 +11,14 @@ to begin or end at sizes that anybody has named, so another size is drawn below 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from attrs import evolve
 
 from ....core.task import Constants, Profile, Task
 from ....core.text.named_sizes import read_sizes, with_constants
+from ....stages.roofline import EagerOperator
 from ...errors import TaskError
 from ..operators import trace_declared, trace_operators
 from ..reference import call_model, fake_reference, runs_with
@@ -28,7 +29,7 @@ _MOST_FLOPS = 5e10
 _MOST_WORK_BYTES = 1 << 30
 """Read and written by the reference's operators. A right plan that fuses none of them takes half of it, which is the
 most that is sampled."""
-_MOST_GROWTH = 2.2
+_MOST_GROWTH, _LEAST_GROWTH = 2.2, 1.1
 _QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
 """At such declared sizes all variants are run on a GPU: their inputs are drawn and transformed by a processor."""
 _FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
@@ -58,7 +59,11 @@ def is_within_reach(task: Task) -> bool:
 
 def _can_be_followed(task: Task) -> bool:
     """Whether a plan can be held here, too, that keeps all that the reference's operators return."""
-    return is_within_reach(task) and sum(operator.num_bytes for operator in trace_operators(task)) <= _MOST_WORK_BYTES
+    return is_within_reach(task) and _measure_work(trace_operators(task)) <= _MOST_WORK_BYTES
+
+
+def _measure_work(operators: Sequence[EagerOperator]) -> int:
+    return sum(operator.num_bytes for operator in operators)
 
 
 def is_quick(task: Task) -> bool:
@@ -87,16 +92,24 @@ def find_beyond(task: Task, movable: Constants) -> Constants:
 
 
 def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[Constants]:
-    """Yield the sizes that take about twice what the declared ones do, or little, and that the reference accepts."""
-    num_bytes, num_flops = measure(task)
+    """Yield the sizes that take about twice what the declared ones do, or little, and that the reference accepts.
+
+    A plan that keeps all that the reference's operators return can be held there, or nearly where it holds the declared
+    ones.
+    """
+    declared, num_bytes = trace_declared(task)
+    num_flops = sum(operator.matmul_flops for operator in declared)
+    most_work = max(_MOST_WORK_BYTES, _LEAST_GROWTH * _measure_work(declared))
     most_bytes = min(MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
     most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
     for proposal in proposals:
         try:
-            found = measure(with_declared(task, proposal))
+            operators, num_bytes = trace_declared(with_declared(task, proposal))
         except TaskError:
             continue
-        if found[0] <= most_bytes and found[1] <= most_flops and runs_with(task, proposal):
+        num_flops = sum(operator.matmul_flops for operator in operators)
+        is_affordable = num_bytes <= most_bytes and num_flops <= most_flops
+        if is_affordable and _measure_work(operators) <= most_work and runs_with(task, proposal):
             yield proposal
 
 

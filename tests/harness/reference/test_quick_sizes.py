@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 from tritonrl.core.task import Constants, Profile, Task
 from tritonrl.core.text.named_sizes import name_sizes, read_constants
+from tritonrl.harness.reference.operators import trace_operators
 from tritonrl.harness.reference.sizes.declared_sizes import (
     accepted_remainders,
     find_between,
@@ -151,6 +152,28 @@ def get_inputs():
         sizes = {**declared, **dict(found)}
         assert sizes != declared
         assert 4 * sizes["batch"] * sizes["rows"] * sizes["columns"] * 2 < 512 << 20
+
+
+def test_sizes_beyond_take_little_more_where_the_reference_keeps_much() -> None:
+    """A plan of forty operations that holds its declared sizes is not asked for half as much again."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        for _ in range(20):
+            x = torch.sin(x) * 0.9
+        return x
+
+batch, rows, columns = 32, 64, 2048
+
+def get_inputs():
+    return [torch.rand(batch, rows, columns)]
+{INIT}[]
+""")
+    found = find_beyond(task, tuple(declared.items()))
+    work, beyond = (
+        sum(operator.num_bytes for operator in trace_operators(sized)) for sized in (task, with_declared(task, found))
+    )
+    assert work < beyond < 1.1 * work
+    assert work > 1 << 30
 
 
 @pytest.mark.parametrize(("size", "seed"), [(64, 0), (368, 55), (8192, 1), (8192, 2)])
