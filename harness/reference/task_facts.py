@@ -31,6 +31,7 @@ from .sizes.declared_sizes import (
     find_beyond,
     find_inner_axes,
     find_inner_one,
+    find_past_block,
     find_single_sizes,
     find_twice,
     find_whole_blocks,
@@ -192,15 +193,25 @@ class TaskFacts:
     def batch_of_one(self, task: Task) -> Constants:
         """The size of the variant "numbers" that is one: where there are no numbers, as few rows would show them less.
 
-        Empty where the reference accepts none.
+        Beside it another lies past a block. Empty where the reference accepts none.
         """
-        return () if self.numbers(task) else find_batch_of_one(task, self.remainder(task))
+        ones = () if self.numbers(task) else find_batch_of_one(task, self.remainder(task))
+        return ones and self._with_past_block(task, ones, "numbers")
 
     @keep()
     def inner_one(self, task: Task) -> Constants:
-        """The size of the variant "inner_one" that is one: another than a batch of one; empty where there is none."""
-        others = tuple(pair for pair in self.remainder(task) if pair[0] not in dict(self.batch_of_one(task)))
-        return find_inner_one(task, others, derive(self.seed, fingerprint(task), "inner_one"))
+        """The size of the variant "inner_one" that is one: another than a batch of one, beside one past a block.
+
+        Empty where there is neither.
+        """
+        batch = [name for name, size in self.batch_of_one(task) if size == 1]
+        others = tuple(pair for pair in self.remainder(task) if pair[0] not in batch)
+        ones = find_inner_one(task, others, derive(self.seed, fingerprint(task), "inner_one"))
+        return self._with_past_block(task, ones, "inner_one")
+
+    def _with_past_block(self, task: Task, ones: Constants, variant: str) -> Constants:
+        seed = derive(self.seed, fingerprint(task), "past_block", variant)
+        return (*ones, *find_past_block(task, self.remainder(task), ones, seed))
 
     @keep()
     def single_sizes(self, task: Task) -> tuple[Constants, ...]:

@@ -45,6 +45,7 @@ _PARTS_OF_ONE = (0.1, 0.5)
 _PARTS_IN_REACH = tuple(1.0 - number / 32 for number in range(1, 32))
 """Of the way, where the declared sizes are out of reach."""
 _TINY_BYTES, _TINY_FLOPS = 1 << 18, 1.5e6
+_PAST_BLOCK = 1025
 _MOST_OF_ONE_BLOCK = 512
 """Declared sizes up to this may move past the power of two that holds them where all else is small."""
 _LEAST_SIZE = 16
@@ -308,6 +309,19 @@ def find_inner_one(task: Task, movable: Constants, seed: int) -> Constants:
     for name in random.Random(seed).sample(names, len(names)):
         if runs_with(task, _at_small(task, {name: 1})):
             return ((name, 1),)
+    return ()
+
+
+def find_past_block(task: Task, movable: Constants, sizes: Constants, seed: int) -> Constants:
+    """One more than the largest usual block for a constant by the judge's draw, beside these sizes; none if not quick.
+
+    A grid or a loop that counts a block too few where the last one has a single element shows there.
+    """
+    names = sorted(name for name, _ in movable if name not in dict(sizes))
+    for name in random.Random(seed).sample(names, len(names)):
+        moved = {**dict(sizes), name: _PAST_BLOCK}
+        if _is_tiny(task, moved) and runs_with(task, _at_small(task, moved)):
+            return ((name, _PAST_BLOCK),)
     return ()
 
 

@@ -121,9 +121,11 @@ def test_parameters_of_the_plans_own_have_no_counterweights() -> None:
     ("task_id", "sizes"), [("l1-matmul-33cb351a575696c9", ("B",)), ("l2-linear_chain-ccaeca99f262d9c4", ("ROWS",))]
 )
 def test_a_batch_of_one_is_tried(task_id: str, sizes: tuple[str, ...]) -> None:
-    """It is the leading dimension's size in the variant of other numbers."""
+    """It is the leading dimension's size in the variant of other numbers, beside one size past a block where quick."""
     task, oracle = render(task_id).task, Oracle(seed=3)
-    assert oracle.batch_of_one(task) == tuple((name, 1) for name in sizes)
+    (name, one), *others = oracle.batch_of_one(task)
+    assert ((name,), one) == (sizes, 1)
+    assert [size for _, size in others] in ([], [1025])
     given = oracle.expected(task, describe(Variant.NUMBERS, task.dtypes)).inputs[0]
     assert given is not None
     assert given.shape[0] == 1

@@ -12,6 +12,7 @@ from tritonrl.harness.reference.sizes.declared_sizes import (
     find_between,
     find_beyond,
     find_inner_one,
+    find_past_block,
     find_single_sizes,
     find_twice,
     find_whole_blocks,
@@ -265,6 +266,26 @@ def get_inputs():
     found = {find_inner_one(task, (("channels", 96), ("length", 300)), seed) for seed in range(8)}
     assert found == {(("length", 1),)}
     assert not find_inner_one(task, (("channels", 96),), 0)
+
+
+def test_a_block_of_one_element_is_tried_where_that_is_quick() -> None:
+    """One size of the others is one more than a block, unless it makes the reference work much."""
+    task, declared = _prepare(f"""{HEAD}class Model(nn.Module):
+    def forward(self, x):
+        return (x @ x.transpose(1, 2)).sum(-1)
+
+batch = 24
+rows = 96
+length = 300
+
+def get_inputs():
+    return [torch.rand(batch, rows, length)]
+{INIT}[]
+""")
+    movable = tuple(declared.items())
+    found = {find_past_block(task, movable, (("batch", 1),), seed) for seed in range(8)}
+    assert found == {(("length", 1025),)}
+    assert not find_past_block(task, (("batch", 24), ("rows", 96)), (("batch", 1),), 0)
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(24, 33), (64, 65), (512, 513), (600, None), (12, None)])
