@@ -78,8 +78,8 @@ class Facts(Protocol):
         ...
 
     @property
-    def has_inputs_of_one_shape(self) -> bool:
-        """Whether there are several floating-point inputs of one shape."""
+    def has_inputs_alike(self) -> bool:
+        """Whether there are several floating-point inputs of one shape, the leading dimension aside."""
         ...
 
     @property
@@ -288,7 +288,7 @@ VARIANTS: tuple[VariantRow, ...] = (
     ),
     _spread_row(Variant.SPREAD_90, 90, lambda facts: facts.traits.num_operators == 1 and facts.traits.is_pointwise),
     # distances as differences of products, which cancel where operands are close
-    _row(Variant.ALIKE, lambda facts: facts.has_inputs_of_one_shape and facts.is_exact, alike=2.0**-10),
+    _row(Variant.ALIKE, lambda facts: facts.has_inputs_alike and facts.is_exact, alike=2.0**-10),
     # arguments that are no tensors, and are taken for constants; a batch of one, whose strides are like no other's
     evolve(_row(Variant.NUMBERS, lambda facts: facts.has_numbers and facts.is_exact), profile=Profile.NUMBERS),
     # branches by shape, and masks that are off by one

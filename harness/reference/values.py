@@ -40,15 +40,29 @@ def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
     return place_like(value, np.sort(changed) if is_sorted(values) else changed, dtype)
 
 
+def alike_shape(shape: Sequence[int]) -> tuple[int, ...]:
+    """What shapes share whose tensors can be made alike: all dimensions of one or none, the inner ones of others."""
+    return (len(shape), *(shape[1:] if len(shape) > 1 else shape))
+
+
 def make_alike(inputs: Sequence[Any], share: float) -> list[Any]:
-    """Inputs of which each floating one is the first of its shape, moved by this share of it times its own values."""
+    """Inputs of which each floating one is the first of its kind, moved by this share of it times its own values.
+
+    Every second row is the first's own. Tensors that differ in their leading dimension alone are one kind: as many rows
+    are alike as both have.
+    """
     first: dict[tuple[int, ...], torch.Tensor] = {}
     found = []
     for value in inputs:
         if is_floating(value):
-            like = first.setdefault(tuple(value.shape), value)
+            like = first.setdefault(alike_shape(value.shape), value)
             if like is not value:
-                moved = like.double() * (1.0 + share * torch.tanh(value.double()))
+                moved = value.double().clone()
+                both = slice(min(like.shape[0], value.shape[0])) if value.ndim else ...
+                factors = 1.0 + share * torch.tanh(moved)
+                if value.ndim:
+                    factors[::2] = 1.0
+                moved[both] = like.double()[both] * factors[both]
                 value = place_like(value, moved.contiguous().numpy(), value.dtype)
         found.append(value)
     return found

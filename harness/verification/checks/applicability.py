@@ -16,6 +16,7 @@ from ....stages.operator_traits import OperatorTraits
 from ....stages.tolerance import WELL_WITHIN, choose_share
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import HIDDEN_VARIANTS, ROWS, SAMPLED_VARIANTS, SPREAD_VARIANTS
+from ...reference.values import alike_shape
 from ..context import VerifierContext
 
 _OF_OTHER_VALUES = frozenset(
@@ -101,10 +102,10 @@ class _Facts:
         return self._inputs.dtype in ("float16", "bfloat16") and bool(self.context.oracle.inner_axes(self.task))
 
     @property
-    def has_inputs_of_one_shape(self) -> bool:
+    def has_inputs_alike(self) -> bool:
         drawn = self.context.oracle.build(self.task, Profile.SMALL, self._inputs.dtype).inputs
-        shapes = [each.shape for each in drawn if isinstance(each, TensorSpec) and each.dtype == self._inputs.dtype]
-        return len(set(shapes)) < len(shapes)
+        tensors = [each for each in drawn if isinstance(each, TensorSpec) and each.dtype == self._inputs.dtype]
+        return len({alike_shape(each.shape) for each in tensors}) < len(tensors)
 
     @property
     def is_recorded(self) -> bool:

@@ -173,4 +173,14 @@ def test_inputs_of_one_shape_become_alike() -> None:
     assert made[1] == 7
     assert made[3] is other
     assert torch.allclose(made[2], first, rtol=2.0**-9, atol=0.0)
+    assert torch.equal(made[2][::2], first[::2])
     assert not torch.equal(made[2], first)
+
+
+def test_inputs_of_other_lengths_become_alike_as_far_as_both_go() -> None:
+    """The rows that one of them lacks stay as drawn; a number is like another number."""
+    first, longer, scalar, last = torch.randn(3, 5), torch.randn(4, 5), torch.tensor(2.0), torch.tensor(3.0)
+    made = make_alike([first, longer, scalar, last], 2.0**-10)
+    assert torch.allclose(made[1][:3], first, rtol=2.0**-9, atol=0.0)
+    assert torch.equal(made[1][3], longer[3])
+    assert made[3] == pytest.approx(2.0, rel=2.0**-9)
