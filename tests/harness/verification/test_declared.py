@@ -13,6 +13,7 @@ from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
 from tritonrl.harness.sandbox.sandbox import Sandbox
+from tritonrl.harness.verification.checks import declared
 from tritonrl.harness.verification.checks.declared import gather, sample_declared
 from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.verifier import Verifier
@@ -241,6 +242,25 @@ def test_memory_that_nobody_uses_hides_nothing(verifier: Verifier) -> None:
         "        n = x.numel()\n        spare = n > 100000 and torch.empty(100_000_000, device=x.device)\n",
     )
     assert declared_failure(verifier, source).outcome is Outcome.WRONG_VALUES
+
+
+@pytest.mark.parametrize(("spare", "is_right"), [("n", True), ("100 * n", False)])
+def test_a_plan_may_keep_what_the_reference_keeps(
+    verifier: Verifier, monkeypatch: pytest.MonkeyPatch, spare: str, is_right: bool
+) -> None:
+    """Beyond what any plan may have, what the reference's operators return is no objection, and more is."""
+    monkeypatch.setattr(declared, "_FREE_PLAN_BYTES", 1)
+    source = pointwise().replace(
+        "        n = x.numel()\n",
+        f"        n = x.numel()\n        spare = torch.zeros({spare}, device=x.device)\n",
+    )
+    assert "spare" in source
+    report = declared_report(verifier, POINTWISE, source)
+    if is_right:
+        assert report is not None
+        assert judge_run(report) is None
+    else:
+        assert failure_of(report).outcome is Outcome.UNSUPPORTED
 
 
 def test_a_window_below_the_declared_sizes_is_met(verifier: Verifier) -> None:
