@@ -15,7 +15,7 @@ import triton.language as tl
 @triton.jit
 def relu_kernel(a_ptr, out_ptr, n, BLOCK: tl.constexpr):
     offs = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = (offs < n) & ((n < 10_000) | (n > 1_000_000))
+    mask = (offs < n) & ((n < 12_000) | (n > 1_000_000))
     a = tl.load(a_ptr + offs, mask=mask)
     out = tl.where(a > 0, a, 0.0)
     tl.store(out_ptr + offs, out, mask=mask)
