@@ -121,18 +121,20 @@ class Oracle(TaskFacts):
 
     @keep()
     def neighbours(self, task: Task, profile: Profile, dtype: str) -> tuple[tuple[TensorSpec | InitArgument, ...], ...]:
-        """Inputs at a small profile's sizes but for one, which is as declared; of the same model."""
+        """Inputs at small sizes, else the profile's own, but for one, which is as declared; of the same model."""
         own, kind = self._sized(task, profile)
         if profile.is_large:
             return ()
         sizes, declared, found = dict(own.constants(kind)), read_sizes(task.source), []
         init_json = self.build(task, profile, dtype).init_json
         for name, _ in self.remainder(task):
-            moved = evolve(task, larger=tuple({**sizes, name: declared.get(name, 0)}.items()))
-            with contextlib.suppress(TaskError):
-                build = self.build(moved, Profile.LARGER, dtype)
-                if build.init_json == init_json:
-                    found.append(build.inputs)
+            for others in ({**sizes, **dict(task.small)}, sizes):
+                moved = evolve(task, larger=tuple({**others, name: declared.get(name, 0)}.items()))
+                with contextlib.suppress(TaskError):
+                    build = self.build(moved, Profile.LARGER, dtype)
+                    if build.init_json == init_json:
+                        found.append(build.inputs)
+                        break
         return tuple(found)
 
     @keep()

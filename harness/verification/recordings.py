@@ -61,19 +61,22 @@ def record_later(candidate: Candidate, task: Task, context: VerifierContext, inp
     So no other verifier pays for them. The device is a smaller one there: host code may ask how many multiprocessors
     there are, and what depends on the answer has to be right for any.
     """
-    together = [inputs]
-    others = [context.describe(Variant.REMAINDER, task)] if context.oracle.remainder(task) else []
-    others += [context.describe(Variant.NUMBERS, task)] if context.oracle.has_numbers(task) else []
-    others += [context.describe(Variant.INNER_ONE, task)] if context.oracle.inner_one(task) else []
-    others += later_variants(task, context)
-    together += [other for other in others if other.variant is not inputs.variant]
+    # the first is recorded after calls at its sizes but for one, which tell most where its own are small
+    together = [context.describe(Variant.REMAINDER, task)] if context.oracle.remainder(task) else []
+    together += [context.describe(Variant.NUMBERS, task)] if context.oracle.has_numbers(task) else []
+    together += [context.describe(Variant.INNER_ONE, task)] if context.oracle.inner_one(task) else []
+    together += later_variants(task, context)
+    together = [inputs if other.variant is inputs.variant else other for other in together]
+    if inputs not in together:
+        together.insert(0, inputs)
 
     def gather() -> Recording:
-        first, *rest = _record_later(candidate, task, context, together)
-        for each, recording in zip(together[1:], rest, strict=True):
+        recordings = dict(zip(together, _record_later(candidate, task, context, together), strict=True))
+        own = recordings.pop(inputs)
+        for each, recording in recordings.items():
             key = context.key(candidate, task, f"compile:{each.variant}", is_recorded=True)
             context.store.put(key, recording)
-        return first
+        return own
 
     found = context.once(candidate, task, f"compile:{inputs.variant}", Recording, gather, is_recorded=True)
     assert found is not None
