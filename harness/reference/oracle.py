@@ -121,7 +121,7 @@ class Oracle(TaskFacts):
 
     @keep()
     def neighbours(self, task: Task, profile: Profile, dtype: str) -> tuple[tuple[TensorSpec | InitArgument, ...], ...]:
-        """Inputs at small sizes, else the profile's own, but for one, which is as declared; of the same model."""
+        """Inputs at small sizes, and at the profile's own, but for one, which is as declared; of the same model."""
         own, kind = self._sized(task, profile)
         if profile.is_large:
             return ()
@@ -134,7 +134,6 @@ class Oracle(TaskFacts):
                     build = self.build(moved, Profile.LARGER, dtype)
                     if build.init_json == init_json:
                         found.append(build.inputs)
-                        break
         return tuple(found)
 
     @keep()
