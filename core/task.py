@@ -61,10 +61,11 @@ class Profile(StrEnum):
     REMAINDER = "remainder"
     """One element more than whole blocks, and no size of another profile: a hidden variant's, derived by a rule."""
     NUMBERS = "numbers"
-    """`SMALL` with other plain numbers among the arguments or, where there are none, a batch of one: a hidden
-    variant's, found by trying the reference."""
+    """`SMALL` with other plain numbers among the arguments or, where there are none, a batch of one beside a size past
+    a block: a hidden variant's, found by trying the reference."""
     INNER_ONE = "inner_one"
-    """`SMALL` with one for a size that is no batch: a hidden variant's, which the judge's seed chooses."""
+    """`SMALL` with one for a size that is no batch, and another past a block: a hidden variant's, which the judge's
+    seed chooses."""
     ONE_SIZE = "one_size"
     """The declared sizes but for one, which is smaller: a hidden variant's, chosen and drawn by the judge's seed."""
     OTHER_SIZE = "other_size"

@@ -85,7 +85,8 @@ class VariantInputs:
     cancelled: int = 0
     """The power of two by which terms of a product's sum exceed what is left of them."""
     alike: float = 0.0
-    """How far inputs of one shape lie from the first one, as a share of its values; 0 where they are drawn apart."""
+    """How far every second row of inputs of one shape, the leading dimension aside, lies from the first one's, as a
+    share of its values; the others are the same. 0 where they are drawn apart."""
     has_signed_parameters: bool = False
     """Whether parameters have signs of their own, drawn element by element."""
     has_rounded_parameters: bool = False

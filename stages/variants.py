@@ -70,7 +70,7 @@ class Facts(Protocol):
 
     @property
     def has_inner_one(self) -> bool:
-        """Whether the reference has results other than zeros where a size that is no batch is one."""
+        """Whether the reference has results other than zeros where a size that is no batch is one (or past a block)."""
 
     @property
     def has_narrow_operands(self) -> bool:

@@ -128,8 +128,9 @@ class Oracle(TaskFacts):
         sizes, declared, found = dict(own.constants(kind)), read_sizes(task.source), []
         init_json = self.build(task, profile, dtype).init_json
         for name, _ in self.remainder(task):
-            for others in ({**sizes, **dict(task.small)}, sizes):
-                moved = evolve(task, larger=tuple({**others, name: declared.get(name, 0)}.items()))
+            moved_sizes = ({**others, name: declared.get(name, 0)} for others in ({**sizes, **dict(task.small)}, sizes))
+            for constants in dict.fromkeys(tuple(sized.items()) for sized in moved_sizes):
+                moved = evolve(task, larger=constants)
                 with contextlib.suppress(TaskError):
                     build = self.build(moved, Profile.LARGER, dtype)
                     if build.init_json == init_json:

@@ -25,6 +25,8 @@ from .experiments import find_numbers, find_used_inputs
 from .operators import trace_operators
 from .reference import call_model, dtype_name, fake_reference
 from .sizes.declared_sizes import (
+    PAST_BLOCK,
+    PAST_ROWS,
     accepted_remainders,
     find_batch_of_one,
     find_between,
@@ -196,7 +198,7 @@ class TaskFacts:
         Beside it another lies past a block. Empty where the reference accepts none.
         """
         ones = () if self.numbers(task) else find_batch_of_one(task, self.remainder(task))
-        return ones and self._with_past_block(task, ones, "numbers")
+        return ones and (*ones, *self._past_block(task, ones, PAST_BLOCK, "numbers"))
 
     @keep()
     def inner_one(self, task: Task) -> Constants:
@@ -207,11 +209,12 @@ class TaskFacts:
         batch = [name for name, size in self.batch_of_one(task) if size == 1]
         others = tuple(pair for pair in self.remainder(task) if pair[0] not in batch)
         ones = find_inner_one(task, others, derive(self.seed, fingerprint(task), "inner_one"))
-        return self._with_past_block(task, ones, "inner_one")
+        # where nothing may be one, no batch of one has met a block of elements
+        return (*ones, *self._past_block(task, ones, PAST_ROWS if ones else PAST_BLOCK, "inner_one"))
 
-    def _with_past_block(self, task: Task, ones: Constants, variant: str) -> Constants:
+    def _past_block(self, task: Task, ones: Constants, size: int, variant: str) -> Constants:
         seed = derive(self.seed, fingerprint(task), "past_block", variant)
-        return (*ones, *find_past_block(task, self.remainder(task), ones, seed))
+        return find_past_block(task, self.remainder(task), ones, size, seed)
 
     @keep()
     def single_sizes(self, task: Task) -> tuple[Constants, ...]:

@@ -27,9 +27,10 @@ MOST_BYTES = 256 << 20
 """Of inputs, parameters and results, which the judge can follow."""
 _MOST_FLOPS = 5e10
 _MOST_WORK_BYTES = 1 << 30
-"""Read and written by the reference's operators. A right plan that fuses none of them takes half of it, which is the
-most that is sampled."""
-_MOST_GROWTH, _LEAST_GROWTH = 2.2, 1.1
+"""Read and written by the reference's operators. A right plan that fuses none of them takes half of it, which any plan
+may take that is sampled."""
+_MOST_GROWTH, LEAST_GROWTH = 2.2, 1.1
+"""Of sizes beyond the declared ones: of what is affordable, and of what takes more than that already."""
 _QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
 """At such declared sizes all variants are run on a GPU: their inputs are drawn and transformed by a processor."""
 _FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
@@ -45,7 +46,8 @@ _PARTS_OF_ONE = (0.1, 0.5)
 _PARTS_IN_REACH = tuple(1.0 - number / 32 for number in range(1, 32))
 """Of the way, where the declared sizes are out of reach."""
 _TINY_BYTES, _TINY_FLOPS = 1 << 18, 1.5e6
-_PAST_BLOCK = 1025
+PAST_BLOCK, PAST_ROWS = 1025, 129
+"""One more than the largest usual block of elements, and of rows, each of which may be a program of its own."""
 _MOST_OF_ONE_BLOCK = 512
 """Declared sizes up to this may move past the power of two that holds them where all else is small."""
 _LEAST_SIZE = 16
@@ -60,10 +62,11 @@ def is_within_reach(task: Task) -> bool:
 
 def _can_be_followed(task: Task) -> bool:
     """Whether a plan can be held here, too, that keeps all that the reference's operators return."""
-    return is_within_reach(task) and _measure_work(trace_operators(task)) <= _MOST_WORK_BYTES
+    return is_within_reach(task) and measure_work(trace_operators(task)) <= _MOST_WORK_BYTES
 
 
-def _measure_work(operators: Sequence[EagerOperator]) -> int:
+def measure_work(operators: Sequence[EagerOperator]) -> int:
+    """Return the bytes that operators read and write."""
     return sum(operator.num_bytes for operator in operators)
 
 
@@ -89,18 +92,18 @@ def find_beyond(task: Task, movable: Constants) -> Constants:
         return _find_reached(task, movable, keeps_largest=False)
     if not sizes:
         return ()
-    return next(_find_affordable(task, _propose(sizes)), ())
+    return next((found for found, _ in _find_affordable(task, _propose(sizes))), ())
 
 
-def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[Constants]:
+def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tuple[Constants, Sequence[EagerOperator]]]:
     """Yield the sizes that take about twice what the declared ones do, or little, and that the reference accepts.
 
-    A plan that keeps all that the reference's operators return can be held there, or nearly where it holds the declared
-    ones.
+    With each come the reference's operators there. A plan that keeps all that these return can be held, or nearly where
+    it holds the declared ones.
     """
     declared, num_bytes = trace_declared(task)
     num_flops = sum(operator.matmul_flops for operator in declared)
-    most_work = max(_MOST_WORK_BYTES, _LEAST_GROWTH * _measure_work(declared))
+    most_work = max(_MOST_WORK_BYTES, LEAST_GROWTH * measure_work(declared))
     most_bytes = min(MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
     most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
     for proposal in proposals:
@@ -110,8 +113,8 @@ def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[Con
             continue
         num_flops = sum(operator.matmul_flops for operator in operators)
         is_affordable = num_bytes <= most_bytes and num_flops <= most_flops
-        if is_affordable and _measure_work(operators) <= most_work and runs_with(task, proposal):
-            yield proposal
+        if is_affordable and measure_work(operators) <= most_work and runs_with(task, proposal):
+            yield proposal, operators
 
 
 def find_between(task: Task, movable: Constants, seed: int) -> Constants:
@@ -163,14 +166,14 @@ def find_twice(task: Task, movable: Constants, seed: int) -> Constants:
     declared = read_sizes(task.source)
     names = sorted(name for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE)
     proposals = (((name, _uneven(2 * declared[name] + 1)),) for name in random.Random(seed).sample(names, len(names)))
-    longest = max(_FREE_LENGTH, _measure_length(task))
+    longest = max(_FREE_LENGTH, _measure_length(trace_operators(task)))
     affordable = _find_affordable(task, proposals)
-    return next((sizes for sizes in affordable if _measure_length(with_declared(task, sizes)) <= longest), ())
+    return next((sizes for sizes, operators in affordable if _measure_length(operators) <= longest), ())
 
 
-def _measure_length(task: Task) -> int:
+def _measure_length(operators: Sequence[EagerOperator]) -> int:
     """Return of how many elements, one after the other, a program makes one of each operator's."""
-    return sum(operator.num_along for operator in trace_operators(task))
+    return sum(operator.num_along for operator in operators)
 
 
 def find_whole_blocks(task: Task, movable: Constants) -> Constants:
@@ -312,16 +315,16 @@ def find_inner_one(task: Task, movable: Constants, seed: int) -> Constants:
     return ()
 
 
-def find_past_block(task: Task, movable: Constants, sizes: Constants, seed: int) -> Constants:
-    """One more than the largest usual block for a constant by the judge's draw, beside these sizes; none if not quick.
+def find_past_block(task: Task, movable: Constants, sizes: Constants, size: int, seed: int) -> Constants:
+    """This size for a constant by the judge's draw, beside these others; none where that is not quick.
 
     A grid or a loop that counts a block too few where the last one has a single element shows there.
     """
     names = sorted(name for name, _ in movable if name not in dict(sizes))
     for name in random.Random(seed).sample(names, len(names)):
-        moved = {**dict(sizes), name: _PAST_BLOCK}
+        moved = {**dict(sizes), name: size}
         if _is_tiny(task, moved) and runs_with(task, _at_small(task, moved)):
-            return ((name, _PAST_BLOCK),)
+            return ((name, size),)
     return ()
 
 

@@ -50,6 +50,7 @@ from ....stages.tolerance import find_scale
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import variants_of
 from ...reference.oracle import ExpectedRun
+from ...reference.sizes.declared_sizes import LEAST_GROWTH, measure_work
 from ..context import VerifierContext
 from ..recordings import later_variants
 from ..runs import PATIENCE, prepare_run, split
@@ -57,8 +58,6 @@ from ..storages import from_bytes
 
 _FREE_PLAN_BYTES, _MOST_PLAN_BYTES = 512 << 20, 3 << 29
 """A plan may have so much whatever the reference keeps, and no more than this where that keeps as much."""
-_LITTLE_MORE = 1.1
-"""Of what is kept at the declared sizes, beyond them (`find_beyond`)."""
 _LEAST_LOOKED_AT = (
     *(Variant(profile) for profile in SINGLE_SIZES),
     Variant.BETWEEN,
@@ -178,9 +177,9 @@ def _prepare(candidate: Candidate, task: Task, context: VerifierContext, inputs:
     plan = _without_unused_memory(request.plan)
     num_bytes = sum(buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 8) for buffer in plan.buffers)
     # half of what the reference's operators read and write is what they return, which a plan keeps that fuses none
-    returned_bytes = sum(operator.num_bytes for operator in context.oracle.operators(task)) / 2
+    returned_bytes = measure_work(context.oracle.operators(task)) / 2
     unfused_bytes = context.oracle.measure_bytes(task, Profile.DECLARED) + returned_bytes
-    if num_bytes > min(_MOST_PLAN_BYTES, max(_FREE_PLAN_BYTES, _LITTLE_MORE * unfused_bytes)):
+    if num_bytes > min(_MOST_PLAN_BYTES, max(_FREE_PLAN_BYTES, LEAST_GROWTH * unfused_bytes)):
         message = f"the plan needs {num_bytes >> 20} MB, where the reference is computed with much less"
         failure = Failure(Outcome.UNSUPPORTED, message)
         return RunReport(variant=inputs.variant, seconds=time.perf_counter() - began, failure=failure)

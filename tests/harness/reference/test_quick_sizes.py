@@ -283,9 +283,9 @@ def get_inputs():
 {INIT}[]
 """)
     movable = tuple(declared.items())
-    found = {find_past_block(task, movable, (("batch", 1),), seed) for seed in range(8)}
+    found = {find_past_block(task, movable, (("batch", 1),), 1025, seed) for seed in range(8)}
     assert found == {(("length", 1025),)}
-    assert not find_past_block(task, (("batch", 24), ("rows", 96)), (("batch", 1),), 0)
+    assert not find_past_block(task, (("batch", 24), ("rows", 96)), (("batch", 1),), 1025, 0)
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(24, 33), (64, 65), (512, 513), (600, None), (12, None)])
