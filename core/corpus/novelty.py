@@ -96,7 +96,7 @@ RESERVED: dict[str, tuple[Reserved, ...]] = {
 """By family. Chosen before anything was trained on these families, as arrangements of what the rest of them teaches."""
 
 _SUMS = frozenset({"bias", "residual", "shift", "subtract"})
-_PRODUCTS = frozenset({"gain", "gate", "scale", "factor"})
+_PRODUCTS = frozenset({"gain", "gate", "scale", "factor", "glu"})
 _SAME = {"clamp": ("clamp", "hardtanh"), "hardtanh": ("hardtanh", "clamp")}
 _PRODUCT_OF_TRANSPOSED = (("linear_chain", "linear_no_bias"), ("matmul_chain", "nt"))
 
@@ -207,7 +207,7 @@ def _absorb(step: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 _NAMES = {"hardtanh": "clamp", "relu6": "clamp", "divide": "scale", "sigmoid_gate": "silu", "minus": "shift"}
-_NEW = frozenset({"mish", "factor", "softcap"})
+_NEW = frozenset({"mish", "factor", "softcap", "glu"})
 """Functions that no older family has in a chain."""
 OPERATORS_WITH_RESERVED = frozenset(
     {"any_norm", "any_reduction", "any_position", "any_softmax", "any_scan", "any_matmul", "any_conv", "any_pool"}
@@ -260,9 +260,10 @@ def _find_kernels(spec: ProgramSpec) -> list[int]:
 
 
 def goes_on(spec: ProgramSpec) -> bool:
-    """Return whether a chain has what no older family has: a step after a second kernel, or three kernels."""
+    """Return whether a chain has what no older family has: a step after a second kernel, three kernels, or a loss."""
     kernels = _find_kernels(spec)
-    return len(kernels) > 1 or (len(kernels) == 1 and kernels[0] < len(spec.computing) - 1)
+    is_last = len(kernels) == 1 and kernels[0] == len(spec.computing) - 1
+    return bool(kernels) and (not is_last or spec.computing[-1].op == "cross_entropy")
 
 
 def has_tail(spec: ProgramSpec) -> bool:

@@ -6,6 +6,8 @@ over what a softmax has made one. So a chain carries what is known of its values
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import define, field
 
 from ..builder.draw import Draw
@@ -53,9 +55,18 @@ SOFT_CAP = make_operation(
     group="squash",
     result="same",
 )
+GLU = make_operation(
+    "glu",
+    "{x} * torch.sigmoid({v})",
+    "multiply by the sigmoid of {v}",
+    "{x} * tl.sigmoid({v})",
+    operand=Operand.TENSOR,
+    group="tensor",
+)
 SUBTRAHEND = make_operation("subtrahend", "{x} - {v}", "subtract {v}", operand=Operand.VECTOR)
 POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, CELU, SELF_GATE, SOFT_CAP)
-_PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, SUBTRAHEND, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
+PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, SUBTRAHEND, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
+_PLAIN = (*PLAIN, LEARNED_SCALE, LEARNED_SCALE, GLU, GLU)
 PAIRS: tuple[tuple[Operation, Operation], ...] = (
     *((LEARNED_SCALE, BIAS), (SCALE, BIAS), (GAIN, BIAS), (GAIN, SHIFT), (MINUS, DIVIDE), (MINUS, SCALE)),
     *((MINUS, DIVIDE), (LEARNED_SCALE, MINUS), (SHIFT, DIVIDE)),
@@ -97,6 +108,8 @@ class Chain:
     pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = (POINTWISE, _PLAIN)
     """Functions of one value, and those with numbers, parameters or further inputs; as often one as the other."""
     pairs: tuple[tuple[Operation, Operation], ...] = PAIRS
+    num_layers: int = 3
+    """How often a norm or a pooling is tried, where a reduction is three times."""
 
     @property
     def rank(self) -> int:
@@ -108,9 +121,8 @@ class Chain:
         while self.num_steps < num_steps and attempts < 60:
             attempts += 1
             if self.num_kernels < most_kernels and self.draw.chance(0.45):
-                added = self.draw.choice(
-                    (self._reduce, self._reduce, self._reduce, self._softmax, self._normalize, self._pool)
-                )()
+                layers = (self._normalize, self._pool) * self.num_layers
+                added = self.draw.choice((self._reduce, self._reduce, self._reduce, self._softmax, *layers))()
             elif self.draw.chance(0.03):
                 added = self._drop()
             elif self.pairs and self.draw.chance(0.08):
@@ -173,7 +185,7 @@ class Chain:
         self.is_centred = self.is_centred and operation.name in ("scale", "divide", "gain", "factor", "residual")
         if operation.name == "square":
             self.order *= 2
-        elif operation.name == "gate":
+        elif operation.name in ("gate", "glu", "swiglu"):
             self.order += 1
         elif operation.name in ("bias", "subtrahend", "shift", "minus", "sigmoid", "softplus"):
             self.order = 0
@@ -183,7 +195,11 @@ class Chain:
         shape = self.program.shape(self.x)
         return [at for at in range(1, self.rank) if shape[at].least > 1]
 
-    def _reduce(self) -> bool:
+    def reduce_depth(self) -> bool:
+        """Add a reduction over the depth of a volume, its largest or least where values have no bound."""
+        return self.is_image and self.rank == 5 and 2 in self._candidates() and self._reduce([2])
+
+    def _reduce(self, wanted: Sequence[int] = ()) -> bool:
         dims = self._candidates()
         if not dims:
             return False
@@ -192,12 +208,14 @@ class Chain:
             kinds = [kind for kind in kinds if kind not in ("sum", "mean")]
         if self.soft >= 0:
             kinds = ["max", "sum", "mean"]
+        if wanted:
+            kinds = [kind for kind in kinds if kind in ("max", "min")] or kinds
         kind = self.draw.choice(kinds)
-        sides = [dim for dim in dims if dim > 1]
-        chosen = [self.draw.choice(dims)]
+        sides = [dim for dim in dims if dim > 1] if not wanted else []
+        chosen = list(wanted) or [self.draw.choice(dims)]
         if len(sides) > 1 and self.draw.chance(0.35):
             chosen = sides
-        if len(dims) > 2 and dims == list(range(1, self.rank)) and self.draw.chance(0.1):
+        if not wanted and len(dims) > 2 and dims == list(range(1, self.rank)) and self.draw.chance(0.1):
             chosen = dims
         if chosen != list(range(chosen[0], chosen[0] + len(chosen))):
             return False

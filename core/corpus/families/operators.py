@@ -6,10 +6,10 @@ Heads are convolutions, products, pooling or norms; then comes whatever the tens
 from __future__ import annotations
 
 from ..builder.draw import Draw
-from ..builder.operations import ACTIVATIONS, UNARY, apply, make_operation
+from ..builder.operations import ACTIVATIONS, BIAS, SCALE, UNARY, apply, make_operation
 from ..builder.spec import Size
 from ..builder.windows import square_window
-from ..composition.chains import LEARNED_SCALE, SOFT_CAP, Chain
+from ..composition.chains import DIVIDE, LEARNED_SCALE, SOFT_CAP, Chain
 from ..composition.heads import (
     MOST_ELEMENTS,
     add_convolution,
@@ -178,13 +178,22 @@ def draw_activation(program: Program, draw: Draw) -> None:
     program.point(x, apply(draw.choice(tuple(operations.values())), draw))
 
 
+_LOGITS = ((SOFT_CAP,), (SOFT_CAP,), (BIAS, SOFT_CAP), (DIVIDE, SOFT_CAP), (SCALE,), (DIVIDE,), ())
+"""Steps between a linear layer and the cross entropy of what it makes."""
 _LENGTHS = (2,) * 5 + (3,) * 7 + (4,) * 5 + (5,) * 2 + (6,)
 
 
 def _finish(chain: Chain) -> None:
     """Draw the steps after a head."""
     draw, head = chain.draw, chain.x
-    if draw.chance(0.08):
+    if chain.rank == 2 and chain.order < 2 and draw.chance(0.2):
+        for operation in draw.choice(_LOGITS):
+            chain.take(operation)
+        return chain.add_loss()
+    if chain.rank == 5 and draw.chance(0.4):
+        chain.extend(draw.below(3), 1)
+        chain.num_steps += chain.reduce_depth()
+    if chain.x == head and draw.chance(0.08):
         chain.program.nodes[head] = rename(chain.program.nodes[head], "skip")
         chain.add_skip(head, apply(draw.choice(ACTIVATIONS), draw))
         chain.num_steps = 2

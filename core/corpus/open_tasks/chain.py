@@ -27,7 +27,7 @@ from ..builder.operations import (
     make_operation,
 )
 from ..builder.spec import draw_size
-from ..composition.chains import _PLAIN, MISH, POINTWISE, SELF_GATE, SOFT_CAP, Chain
+from ..composition.chains import GLU, MISH, PLAIN, POINTWISE, SELF_GATE, SOFT_CAP, Chain
 from ..composition.heads import (
     add_convolution,
     add_image,
@@ -76,7 +76,7 @@ NEW_BINARY: tuple[Operation, ...] = (
     _on_tensor("maximum", "torch.maximum({x}, {v})", "maximum with {v}", "tl.maximum({x}, {v})"),
     _on_tensor("minimum", "torch.minimum({x}, {v})", "minimum with {v}", "tl.minimum({x}, {v})"),
     _on_tensor("lerp", *_LERP, numbers=WEIGHT),
-    _on_tensor("glu", "{x} * torch.sigmoid({v})", "multiply by the sigmoid of {v}", "{x} * tl.sigmoid({v})"),
+    GLU,
     _on_tensor("swiglu", "{x} * F.silu({v})", "multiply by SiLU of {v}", "{x} * ({v} * tl.sigmoid({v}))"),
     _on_tensor("squared_difference", *_SQUARED_DIFFERENCE, result="one"),
     _on_tensor("distance", "torch.abs({x} - {v})", "absolute difference from {v}", "tl.abs({x} - {v})", result="one"),
@@ -103,7 +103,7 @@ RELATING: tuple[Operation, ...] = (SUBTRACT, SUBTRACT, RESIDUAL, GATE, GATE)
 _SQUARING = frozenset({"signed_square", "squared_difference"})
 _ATTEMPTS = 30
 _WITHOUT_CAP = tuple(operation for operation in POINTWISE if operation is not SOFT_CAP)
-STEPS = ((*_WITHOUT_CAP, *NEW_UNARY, *FURTHER), (*_PLAIN, *NEW_BINARY))
+STEPS = ((*_WITHOUT_CAP, *NEW_UNARY, *FURTHER), (*PLAIN, *NEW_BINARY))
 """What a chain of an open task may have; a third of it no older chain has."""
 
 
@@ -113,6 +113,7 @@ class OpenChain(Chain):
 
     pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = STEPS
     pairs: tuple[tuple[Operation, Operation], ...] = ()
+    num_layers: int = 1
 
     def take(self, operation: Operation) -> bool:
         """Add a pointwise function where it shows; returns whether it was added."""
@@ -209,8 +210,6 @@ class OpenChain(Chain):
         super()._note(operation)
         if operation.name in _SQUARING:
             self.order *= 2
-        elif operation.name in ("glu", "swiglu"):
-            self.order += 1
         elif operation.name == "smooth_abs":
             self.order = 0
         if operation.name in NEW:
