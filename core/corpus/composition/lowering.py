@@ -22,6 +22,7 @@ from .row_kernels import (
     write_cross_entropy,
     write_elements,
     write_map,
+    write_matvec,
     write_norm,
     write_position,
     write_reduction,
@@ -212,6 +213,8 @@ class Lowering:
                 return write_cross_entropy((x, arguments[1]), epilogue)
             case "reduce":
                 return write_reduction(kind, rank, node.dims, keeps, x, epilogue)
+            case "matvec":
+                return write_matvec(node.dims[0], keeps, arguments, epilogue)
             case "softmax":
                 return write_map(kind, node.dims[0], x, epilogue)
             case "norm" if kind == "rms":

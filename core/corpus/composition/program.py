@@ -230,17 +230,23 @@ class Program:
 
     def reduce(self, x: int, kind: str, dims: Sequence[int], keeps: bool = False, name: str = "") -> int:
         """Add a reduction over dimensions."""
-        return self._reduce("reduce", x, kind, dims, keeps, name)
+        return self._reduce("reduce", (x,), kind, dims, keeps, name)
 
     def position(self, x: int, kind: str, dim: int, keeps: bool = False) -> int:
         """Add the position of the largest or least element along a dimension."""
-        return self._reduce("position", x, kind, (dim,), keeps)
+        return self._reduce("position", (x,), kind, (dim,), keeps)
 
-    def _reduce(self, op: str, x: int, kind: str, dims: Sequence[int], keeps: bool, name: str = "") -> int:
+    def matvec(self, a: int, v: int, dim: int, keeps: bool) -> int:
+        """Add the products of matrices along a dimension and one vector, or one vector for each matrix."""
+        return self._reduce("matvec", (a, v), "sum", (dim,), keeps, "x")
+
+    def _reduce(
+        self, op: str, inputs: tuple[int, ...], kind: str, dims: Sequence[int], keeps: bool, name: str = ""
+    ) -> int:
         shape = tuple(
-            fixed(1) if at in dims else dim for at, dim in enumerate(self.shape(x)) if keeps or at not in dims
+            fixed(1) if at in dims else dim for at, dim in enumerate(self.shape(inputs[0])) if keeps or at not in dims
         )
-        return self.add(op, shape, (x,), name, kind=kind, dims=",".join(map(str, dims)), keeps=int(keeps))
+        return self.add(op, shape, inputs, name, kind=kind, dims=",".join(map(str, dims)), keeps=int(keeps))
 
     def softmax(self, x: int, dim: int, kind: str = "softmax") -> int:
         """Add a softmax, a log-softmax or a division by a norm along one dimension."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from .launches import Epilogue, Function, Place
-from .statistics import MAPS, REDUCTIONS, RowFunction, walk
+from .statistics import DOT, MAPS, REDUCTIONS, RowFunction, walk
 
 _ROWS = "(32, 64) if B > 1 else (512, 4)"
 """Elements of a row and rows that a program takes at once: neighbours in memory come first."""
@@ -29,6 +29,13 @@ def write_reduction(
     made = _write(name, function, layout, host, sizes, grid, "shape", argument, epilogue)
     shown = f"dim=({', '.join(map(str, dims))})"
     return evolve(made, numbers=(("dim", shown), ("keepdim", f"keepdim={keeps}")))
+
+
+def write_matvec(dim: int, keeps: bool, arguments: Sequence[str], epilogue: Epilogue) -> Function:
+    """Write the sums along a dimension of a tensor times a vector, of which each `M` results have one."""
+    made = _write_along("matvec", DOT, dim, arguments[0], keeps, (("v", arguments[1]),), "", epilogue)
+    host = (*made.host, "M = num // (v.numel() // R)")
+    return evolve(made, host=host, sizes=(*made.sizes, ("M", "M")))
 
 
 def write_map(kind: str, dim: int, argument: str, epilogue: Epilogue, eps: str = "", weight: str = "") -> Function:
@@ -82,7 +89,7 @@ def _write_along(
     sizes = [("num", "num"), ("R", "R"), ("B", "B")]
     grid = "(triton.cdiv(num, 256),)" if gathers_products else "(triton.cdiv(num, BLOCK),)"
     place = Place(indices=((dim, "r", "r < R"),)) if function.is_map else Place()
-    first = [f"acc = acc * {epilogue.load_vector(local, dim, place)}" for local, _ in affine]
+    first = [f"acc = acc * {epilogue.load_vector(local, dim, place)}" for local, _ in affine if function.is_map]
     made = _write(name, function, layout, host, sizes, grid, shape, argument, epilogue, place, first, eps)
     constants = (("BLOCK", "256"),) if gathers_products else (("BLOCK", "BLOCK"), ("ROWS", "ROWS"))
     return evolve(
@@ -185,18 +192,18 @@ def write_position(name: str, dim: int, argument: str, keeps: bool) -> Function:
 
 
 def write_scan(kind: str, dim: int, argument: str, mask: str, is_product: bool) -> Function:
-    """Write a cumulative sum or product along a dimension: plain, "reverse", "exclusive" or "masked"."""
-    unit = "1.0" if is_product else "0.0"
+    """Write a cumulative sum or product along a dimension: plain, reverse, exclusive, both of these, or masked."""
+    unit, name = ("1.0", "cumprod") if is_product else ("0.0", "cumsum")
     combine = "acc = acc * x" if is_product else "acc += x"
-    at = "first + (R - 1 - r) * B" if kind == "reverse" else "first + r * B"
+    at = "first + (R - 1 - r) * B" if "reverse" in kind else "first + r * B"
     inner = [f"offs = {at}", f"x = tl.load(x_ptr + offs, mask=mask, other={unit})"]
     if kind == "masked":
         inner += ["keep = tl.load(m_ptr + offs, mask=mask, other=0)", f"x = tl.where(keep != 0, x, {unit})"]
     store = "tl.store(out_ptr + offs, acc, mask=mask)"
-    inner += [store, combine] if kind == "exclusive" else [combine, store]
+    inner += [store, combine] if "exclusive" in kind else [combine, store]
     tensors = [("x", argument)] + ([("m", mask)] if kind == "masked" else [])
     return Function(
-        name="cumprod" if is_product else "cumsum",
+        name=f"{kind}_{name}" if "exclusive" in kind else name,
         tensors=tuple(tensors),
         numbers=(("dim", f"dim={dim}"),),
         host=("R, B = x.shape[dim], x.stride(dim)", "num = x.numel() // R"),

@@ -37,6 +37,8 @@ class Statistic:
     gather: str = "sum"
     term: str = "x"
     finish: str = "{s}"
+    load: str = ""
+    """A line before it that loads what the term is of besides `x`, in a kernel of tiles."""
     is_guarded: bool = False
     """Whether the term of what lies beyond the row is not zero."""
 
@@ -80,6 +82,9 @@ REDUCTIONS: dict[str, RowFunction] = {
     "l1": _reduction("tl.abs(x)"),
     "l2": _reduction("x * x", "tl.sqrt({s})"),
 }
+
+_VECTOR = "v = tl.load(v_ptr + offs // M * R + start + rows, mask=(start + rows < R) & (offs < num), other=0.0)"
+DOT = RowFunction(passes=(Statistic(name="acc", term="x * v", load=_VECTOR),))
 
 MAPS: dict[str, RowFunction] = {
     "softmax": RowFunction(
@@ -127,6 +132,7 @@ def _gather(function: RowFunction, start: str, loop: Sequence[str], load: str, i
             f"part = {_START[step.gather].replace('(BLOCK,)', start)}",
             *loop,
             f"    x = tl.load(x_ptr + {load}, other={other})",
+            *([f"    {step.load}"] if step.load else []),
             "    " + _GATHER[step.gather].format(s="part", t=term),
             f"{step.name} = {step.finish.format(s=f'tl.{step.gather}(part, axis=0)')}",
         ]

@@ -112,6 +112,8 @@ def _describe_node(node: Node, spec: ProgramSpec) -> str:
             return f"{_REDUCTIONS.get(kind, kind)}{over}{kept}"
         case "position":
             return f"position of the {'largest' if kind == 'argmax' else 'least'} element{over}{kept}"
+        case "matvec":
+            return f"product of {names[0]} and {names[1]}{over}"
         case "softmax":
             return f"{kind}{over}"
         case "norm":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..builder.draw import Draw
 from ..builder.operations import ACTIVATIONS, BIAS, SCALE, UNARY, apply, make_operation
-from ..builder.spec import Size
+from ..builder.spec import Size, draw_size
 from ..builder.windows import square_window
 from ..composition.chains import DIVIDE, LEARNED_SCALE, SOFT_CAP, Chain
 from ..composition.heads import (
@@ -28,7 +28,7 @@ from ..composition.heads import (
     draw_tensor_rank,
     least_side,
 )
-from ..composition.program import Program, ProgramDraw, Shape, rename
+from ..composition.program import Program, ProgramDraw, Shape, fixed, rename
 from .pointwise import ACTIVATIONS as RARER
 
 
@@ -142,10 +142,32 @@ def draw_scan(program: Program, draw: Draw) -> None:
     """Draw a cumulative sum or product along any dimension: plain, reverse, exclusive or masked."""
     rank = draw.choice((2, 2, 3, 4))
     is_product = draw.chance(0.25)
-    kind = draw.choice(("plain", "reverse", "masked") if is_product else ("plain", "reverse", "exclusive", "masked"))
+    kinds = ("plain", "plain", "reverse", "masked", "exclusive", "exclusive")
+    kind = draw.choice(kinds if is_product else (*kinds, "exclusive", "reverse_exclusive"))
     x = add_tensor(program, draw, rank, "positive" if is_product else "randn", 1 << 23)
     mask = program.input(program.shape(x), "mask", kind="mask") if kind == "masked" else -1
     program.scan(x, kind, draw.between(1, rank - 1), is_product, mask)
+
+
+def draw_matvec(program: Program, draw: Draw) -> None:
+    """Draw a matrix times a vector, from either side, as a vector or as a matrix of one row or column; or a batch."""
+    kind = draw.choice(("right", "right", "right", "right", "left", "left", "batch", "shared"))
+    inner = draw.size(256, 131072 if kind in ("right", "left") else 4096)
+    rows = draw.size(16, max(16, min(16384, MOST_ELEMENTS // inner)))
+    k = program.dim("K", draw_size(draw, inner, (5, 7, 9), (35, 45), (66, 90)))
+    m = program.dim("M", draw_size(draw, rows, (3, 5, 7), (17, 23), (33, 47)))
+    a, v = draw.choice((("a", "b"), ("mat", "vec"), ("matrix", "vector"), ("A", "x"), ("w", "x")))
+    one = (fixed(1),) if kind in ("right", "left") and draw.chance(0.35) else ()
+    if kind == "left":
+        place = program.input((*one, k), v)
+        program.matvec(program.input((k, m), a), place, 0, bool(one))
+        return
+    lead: Shape = ()
+    if kind != "right":
+        batch = draw_size(draw, draw.size(2, max(2, min(64, MOST_ELEMENTS // (rows * inner)))), (2, 3), (2, 3), (4, 5))
+        lead = (program.dim("batch", batch),)
+    place = program.input((*lead, m, k), a)
+    program.matvec(place, program.input((*(lead if kind == "batch" else ()), k, *one), v), len(lead) + 1, bool(one))
 
 
 def draw_scaling(program: Program, draw: Draw) -> None:
@@ -189,7 +211,8 @@ def _finish(chain: Chain) -> None:
     if chain.rank == 2 and chain.order < 2 and draw.chance(0.2):
         for operation in draw.choice(_LOGITS):
             chain.take(operation)
-        return chain.add_loss()
+        chain.add_loss()
+        return
     if chain.rank == 5 and draw.chance(0.4):
         chain.extend(draw.below(3), 1)
         chain.num_steps += chain.reduce_depth()
@@ -277,6 +300,7 @@ OPERATORS: dict[str, ProgramDraw] = {
     "any_softmax": draw_softmax,
     "any_norm": draw_norm,
     "any_matmul": draw_matmul,
+    "any_matvec": draw_matvec,
     "any_attention": draw_attention,
     "any_scan": draw_scan,
     "any_separable_conv": draw_separable,

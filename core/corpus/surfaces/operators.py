@@ -25,7 +25,7 @@ from .expressions import (
     replace_in,
     walk,
 )
-from .layers import keep_number, name_number
+from .layers import keep_number, kept_numbers, name_number
 from .program import Program
 
 _LONG = "torch.nn.functional."
@@ -363,3 +363,15 @@ def pass_forward_numbers(program: Program, dialect: Dialect, draw: Draw) -> None
     for node in program.statements():
         replace_in(node, change_cap)
         replace_in(node, change)
+    _repeat_dims(program)
+
+
+def _repeat_dims(program: Program) -> None:
+    """Read a dimension that an attribute keeps there wherever a tensor is cut or joined along it."""
+    kept = kept_numbers(program, ("dim", "axis"))
+    for made in calls_in(program.statements()) if kept else ():
+        function = made.func.attr if isinstance(made.func, ast.Attribute) else ""
+        if function in ("narrow", "size") and (number := number_of(made.args[0])) in kept:
+            made.args[0] = own(kept[number])  # type: ignore[index]
+        elif function == "cat" and made.keywords and (number := number_of(made.keywords[0].value)) in kept:
+            made.keywords[0].value = own(kept[number])  # type: ignore[index]
