@@ -80,9 +80,7 @@ def hint_of(parameter: Parameter, program: Program, from_typing: bool = False) -
         return _TYPES.get(type(value.value), "object")
     if isinstance(value, ast.UnaryOp):
         return "float" if isinstance(getattr(value.operand, "value", 0), float) else "int"
-    if isinstance(value, ast.Tuple):
-        return "tuple"
-    return "int"
+    return {ast.Tuple: "tuple", ast.List: "list"}.get(type(value), "int")  # type: ignore[call-overload,no-any-return]
 
 
 def _hint_from_typing(hint: str, parameter: Parameter) -> str:

@@ -14,7 +14,7 @@ from .expressions import assign_own, attribute_of_self, name, number_of, own, pa
 from .program import Parameter, Program
 
 _CONVOLUTION = ("in_channels", "out_channels", "kernel_size", "stride", "padding")
-_SIGNATURES: dict[str, tuple[str, ...]] = {
+SIGNATURES: dict[str, tuple[str, ...]] = {
     **{f"{kind}{rank}d": _CONVOLUTION for kind in ("Conv", "ConvTranspose") for rank in (1, 2, 3)},
     **{f"{kind}Pool{rank}d": ("kernel_size", "stride", "padding") for kind in ("Max", "Avg") for rank in (1, 2, 3)},
     **{f"{kind}Norm{rank}d": ("num_features", "eps") for kind in ("Batch", "Instance") for rank in (1, 2, 3)},
@@ -159,7 +159,7 @@ def pass_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
     taken = {parameter.name for parameter in program.parameters}
     for layer in layers_in(program):
         kind = path_of(layer.func).removeprefix("nn.")
-        signature = _SIGNATURES.get(kind)
+        signature = SIGNATURES.get(kind)
         if signature is None:
             continue
         if draw.chance(dialect.full_layers):
@@ -178,7 +178,7 @@ def pass_numbers(program: Program, dialect: Dialect, draw: Draw) -> None:
 def _spell_out(layer: ast.Call, kind: str, draw: Draw) -> None:
     """Write the options of a layer that has them at their defaults."""
     present = {word.arg for word in layer.keywords}
-    signature = _SIGNATURES[kind][: len(layer.args)]
+    signature = SIGNATURES[kind][: len(layer.args)]
     options = _OPTIONS.get(kind[:-2] if kind[-1] == "d" else kind, ())
     # of what hardly anybody writes, seldom all
     for option in options if draw.chance(0.4) else options[: _MOST_WRITTEN.get(kind[:-2], len(options))]:
@@ -204,7 +204,7 @@ def is_literal(node: ast.expr) -> bool:
 def write_keywords(program: Program, dialect: Dialect, draw: Draw) -> None:
     """Write the arguments of some layers as keywords, or keywords as positions."""
     for layer in layers_in(program):
-        signature = _SIGNATURES.get(path_of(layer.func).removeprefix("nn."), ())
+        signature = SIGNATURES.get(path_of(layer.func).removeprefix("nn."), ())
         if not signature or len(layer.args) > len(signature):
             continue
         if draw.chance(dialect.keyword_layers):

@@ -54,6 +54,11 @@ def write_constants(program: Program, quote: str = '"') -> list[str]:
     return ["\n".join(lines)] if lines else []
 
 
+def write_functions(program: Program, quote: str = '"') -> list[str]:
+    """Write the functions that build layers."""
+    return ["\n".join((head, *_indented(_wrapped(write_body([node], quote))))) for _, head, node in program.functions]
+
+
 def _indented(lines: Sequence[str]) -> list[str]:
     return [f"    {line}" if line else "" for line in lines]
 
@@ -122,7 +127,7 @@ class Layout:
             parts.insert(1, constants)
         elif constants:
             named = ["\n".join((constants, *named))]
-        parts[:0] = named
+        parts[:0] = [*named, *write_functions(self.program, dialect.quote)]
         gap = "\n" * (dialect.num_blank + 1)
         body = gap.join(parts)
         return _indent_by(self.indent, f"{self._imports(body)}{gap}{body}\n")

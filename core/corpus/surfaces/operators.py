@@ -67,6 +67,7 @@ OPERATORS: dict[str, Operator] = {
     "softshrink": Operator("f", "Softshrink"),
     "hardshrink": Operator("tf", "Hardshrink"),
     "tanhshrink": Operator("f", "Tanhshrink"),
+    "flatten": Operator("tm", "Flatten"),
     "softmax": Operator("tfm", "Softmax", ("dim",)),
     "log_softmax": Operator("tfm", "LogSoftmax", ("dim",)),
     "clamp": Operator("tm", extra=("min", "max")),

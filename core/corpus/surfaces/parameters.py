@@ -128,5 +128,5 @@ def draws_numbers(value: ast.expr) -> bool:
 _STILL = frozenset(
     {"GroupNorm", "LayerNorm", "RMSNorm", "PReLU", "ReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softplus", "ELU"}
     | {"LeakyReLU", "Hardtanh", "Softsign", "Hardswish", "Mish", "Softmax", "LogSoftmax", "CELU", "SELU", "LogSigmoid"}
-    | {"Hardsigmoid", "ReLU6", "Identity"}
+    | {"Hardsigmoid", "ReLU6", "Identity", "Flatten"}
 )

@@ -62,6 +62,10 @@ class Program:
     """What the constructor calls keywords beyond its arguments, where it takes them."""
     moved: dict[str, str] = Factory(dict)
     """Attributes that moved into a container, with the path from `self` that reads them now."""
+    loops: list[tuple[tuple[tuple[str, str], ...], int]] = Factory(list)
+    """Loops of `forward` over lists of layers: each list with what the loop calls a layer, and their length."""
+    functions: list[tuple[str, str, ast.stmt]] = Factory(list)
+    """Functions of the module that build layers: the name, the first line, and the statement."""
     kept_dims: dict[int, str] = Factory(dict)
     """Dimensions that attributes keep, with the attribute."""
     has_constructor: bool = False
@@ -89,7 +93,7 @@ class Program:
         found = {name for node in nodes for name in names_in(node)}
         found |= {name for name, _ in self.sizes} | {name for name, _ in (*self.values, *self.constants)}
         found |= {parameter.name for parameter in self.parameters} | {argument.name for argument in self.arguments}
-        return found | _OWN
+        return found | _OWN | {called for called, _, _ in self.functions}
 
 
 def read_program(source: str) -> Program:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from attrs import frozen
 
 from .expressions import attribute_of_self, number_of, path_of, walk
-from .layout import Layout, write_constants
+from .layout import Layout, write_constants, write_functions
 from .operators import OPERATORS, POOLING
 from .program import Program
 
@@ -50,7 +50,10 @@ def write_solution(solution: str, program: Program, layout: Layout, renamed: Ren
     answer = layout.write_answer([line.removeprefix("    ") for line in forward.rstrip("\n").split("\n")])
     missing = [line for line in layout.copied_imports() if line not in imports.splitlines()]
     imports = "\n".join((*missing, imports))
-    return _GAP.join((imports, *write_constants(program), answer, *_from_the_top(blocks))) + "\n"
+    return (
+        _GAP.join((imports, *write_constants(program), *write_functions(program), answer, *_from_the_top(blocks)))
+        + "\n"
+    )
 
 
 def _from_the_top(blocks: Sequence[str]) -> list[str]:
@@ -87,7 +90,28 @@ def _write_forward(forward: str, program: Program, renamed: Renamed) -> str:
     if renamed.inputs:
         # neither attributes, nor keywords of a launch, nor texts
         forward = re.sub(r"(?<![\w.\"'])[A-Za-z_]\w*(?![\w\"'])(?!=[^=])", local, forward)
-    return _name_numbers(forward, program)
+    return _fold(_name_numbers(forward, program), program)
+
+
+def _fold(forward: str, program: Program) -> str:
+    """Write statements that are equal but for the places of layers in lists as a loop over the lists."""
+    lines = forward.split("\n")
+    for names, count in program.loops:
+        reading = [at for at, line in enumerate(lines) if f"self.{names[0][0]}[" in line]
+        length = reading[1] - reading[0]
+        start = next(at for at in range(len(lines)) if any(f"self.{one}[0]" in lines[at] for one, _ in names))
+        block = lines[start : start + length]
+        turns = [[line.replace("[0]", f"[{turn}]") for line in block] for turn in range(count)]
+        if [line for turn in turns for line in turn] == lines[start : start + length * count]:
+            for container, variable in names:
+                block = [line.replace(f"self.{container}[0]", variable) for line in block]
+            lists = ", ".join(f"self.{container}" for container, _ in names)
+            indent = " " * (len(block[0]) - len(block[0].lstrip()))
+            head = (
+                f"{indent}for {', '.join(one for _, one in names)} in {lists if len(names) == 1 else f'zip({lists})'}:"
+            )
+            lines[start : start + length * count] = [head, *(f"    {line}" for line in block)]
+    return "\n".join(lines)
 
 
 def _name_numbers(forward: str, program: Program) -> str:

@@ -19,6 +19,7 @@ from .documents import entitle, tell
 from .expressions import attribute_of_self, call, names_in, path_of, rename_in, words_in
 from .flow import arrange_flow, target_of
 from .layout import Layout
+from .networks import build_layers, is_network
 from .operators import find_operator, pass_forward_numbers, spell_operators
 from .parameters import draws_numbers, fill_parameters, keep_root, pass_initial_values, pass_shapes
 from .program import Program, read_program
@@ -44,6 +45,10 @@ _PAIRS = (
 )
 _AS_MODULES = 100
 """How much oftener operators are modules where modules are put into `nn.Sequential`."""
+
+
+_BUILDING = 0.25
+"""Of the programs of several layers: a function makes those that are alike."""
 
 
 def draw_dialect(draw: Draw, is_heldout: bool) -> Dialect:
@@ -104,6 +109,8 @@ def _write_program(
         _draw_uniform(program)
     elif draw.chance(0.1):
         _scale_input(program, draw)
+    if draw.fork("functions").chance(_BUILDING) and is_network(program):
+        build_layers(program, draw.fork("functions"))
     sizes = write_sizes(program, dialect, draw)
     description = re.sub(r"\b\w+\b", lambda match: inputs.get(match[0], match[0]), task.description)
     layout = Layout(program, dialect, tell(description, draw), draw)
