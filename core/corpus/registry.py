@@ -165,6 +165,10 @@ SHARES: dict[str, int] = {
     "conv_transpose_then": 3,
     "linear_then": 3,
     "matmul_then": 2,
+    "mlp": 3,
+    "residual_block": 2,
+    "small_classifier": 2,
+    "conv_stack": 2,
 }
 """How often a family has its turn in a suite of surfaces, where that is not once: about as benchmarks name them."""
 

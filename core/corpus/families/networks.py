@@ -40,15 +40,15 @@ def _activate(program: Program, draw: Draw, x: int, operation: Operation, memory
 
 
 def draw_mlp(program: Program, draw: Draw) -> None:
-    """Draw two to four linear layers with one activation between them."""
+    """Draw two to five linear layers with one activation between them."""
     memory = Memory()
     x = program.input(_draw_rows_and_width(program, draw))
     operation, has_bias = draw.choice(_USUAL), draw.chance(0.8)
-    depth = draw.choice((2, 2, 3, 3, 4))
-    hidden = program.dim("hidden", draw_features(draw, 64, 2048))
-    for layer in range(depth - 1):
-        if layer == 1 and draw.chance(0.5):
-            hidden = program.dim("second_hidden", draw_features(draw, 64, 2048))
+    depth = draw.choice((2, 3, 3, 4, 4, 5))
+    roles = ("hidden", "second_hidden", "third_hidden", "fourth_hidden")
+    for role in roles[: depth - 1]:
+        if role == "hidden" or draw.chance(0.5):
+            hidden = program.dim(role, draw_features(draw, 64, 2048))
         x = _activate(program, draw, program.linear(x, hidden, has_bias), operation, memory)
     program.linear(x, program.dim("out_features", draw_features(draw, 10, 1024)), has_bias)
 
@@ -250,8 +250,8 @@ def draw_convolution_stack(program: Program, draw: Draw) -> None:
     shape = _draw_image(program, draw, draw_colors(draw) if draw.chance(0.5) else draw_channels(draw, 8, 64), least=8)
     operation, kind = draw.choice(_USUAL), draw.choice(("batch", "batch", "instance", "none"))
     x, has_bias = program.input(shape), kind == "none" or draw.chance(0.3)
-    for role in ("channels", "out_channels"):
-        stride = draw.choice((1, 2))
+    strides = draw.choice(((1, 1), (2, 2), (1, 1), (2, 2), (1, 2), (2, 1)))
+    for role, stride in zip(("channels", "out_channels"), strides, strict=True):
         filters = program.dim(role, draw_channels(draw, 16, 128))
         x = program.convolution(x, filters, _window(2, 3, stride), bias=has_bias)
         if kind != "none":

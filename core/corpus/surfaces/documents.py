@@ -80,7 +80,7 @@ def hint_of(parameter: Parameter, program: Program, from_typing: bool = False) -
         return _TYPES.get(type(value.value), "object")
     if isinstance(value, ast.UnaryOp):
         return "float" if isinstance(getattr(value.operand, "value", 0), float) else "int"
-    return {ast.Tuple: "tuple", ast.List: "list"}.get(type(value), "int")  # type: ignore[call-overload,no-any-return]
+    return {ast.Tuple: "tuple", ast.List: "list"}.get(type(value), "int")
 
 
 def _hint_from_typing(hint: str, parameter: Parameter) -> str:
@@ -88,6 +88,8 @@ def _hint_from_typing(hint: str, parameter: Parameter) -> str:
         value = parameter.default if isinstance(parameter.default, ast.Tuple) else parameter.value
         length = len(value.elts) if isinstance(value, ast.Tuple) else 0
         return f"Tuple[{', '.join(['int'] * length)}]" if 1 < length < 4 else "Tuple[int, ...]"
+    if hint == "list":
+        return "List[int]"
     if parameter.default is not None and hint in ("int", "float"):
         return f"Optional[{hint}]"
     return "Union[int, Tuple[int, ...]]" if hint == "int" and parameter.name == "kernel_size" else hint

@@ -50,7 +50,7 @@ def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
     is_of_layers = is_network(program)
     if is_of_layers and of_layers.chance(0.6):
         share_modules(program)
-    if is_of_layers and of_layers.chance(0.5) and list_layers(program, of_layers):
+    if is_of_layers and of_layers.chance(0.65) and list_layers(program, of_layers):
         return
     if draw.chance(dialect.sequential):
         _make_sequential(program, draw, is_of_layers)

@@ -25,7 +25,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "PReLU": ("num_parameters",),
 }
 Value = bool | int | float | str | None
-_DEFAULTS: dict[str, Value] = {
+DEFAULTS: dict[str, Value] = {
     "stride": 1,
     "padding": 0,
     "output_padding": 0,
@@ -183,7 +183,7 @@ def _spell_out(layer: ast.Call, kind: str, draw: Draw) -> None:
     # of what hardly anybody writes, seldom all
     for option in options if draw.chance(0.4) else options[: _MOST_WRITTEN.get(kind[:-2], len(options))]:
         if option not in present and option not in signature:
-            layer.keywords.append(ast.keyword(arg=option, value=ast.Constant(value=_DEFAULTS[option])))
+            layer.keywords.append(ast.keyword(arg=option, value=ast.Constant(value=DEFAULTS[option])))
 
 
 def pass_argument(program: Program, wanted: str, value: ast.expr, taken: set[str]) -> ast.expr:
@@ -235,7 +235,7 @@ def give_defaults(program: Program, dialect: Dialect, draw: Draw) -> None:
         if not is_literal(parameter.value) or not draw.chance(dialect.defaults):
             own_values.append(parameter)
             continue
-        usual = _DEFAULTS.get(parameter.name)
+        usual = DEFAULTS.get(parameter.name)
         is_usual = isinstance(parameter.value, ast.Constant) and parameter.value.value == usual
         # what everybody leaves to its default needs no value
         if is_usual or (usual is None and draw.chance(0.5)):

@@ -263,11 +263,13 @@ def _wrapped(lines: Sequence[str]) -> list[str]:
         if len(line) <= _WIDTH - 4 or not rest.endswith(")") or "#" in line or not _is_one_call(rest):
             shown.append(line)
         else:
-            inner = rest[:-1]
+            inner, closed = rest[:-1], ")"
+            if inner.startswith("[") and len(_split_arguments(inner)) == 1 and " for " not in inner:
+                opened, inner, closed = "([", inner[1:-1], "])"
             # a comma would make a tuple of a factor
-            is_whole = len(inner) <= _WIDTH - 8 or not head[-1:].isidentifier()
+            is_whole = (len(inner) <= _WIDTH - 8 and closed == ")") or not head[-1:].isidentifier()
             parts = [inner] if is_whole else [f"{part}," for part in _split_arguments(inner)]
-            shown += [f"{head}{opened}", *(f"    {part}" for part in parts), ")"]
+            shown += [f"{head}{opened}", *(f"    {part}" for part in parts), closed]
     return shown
 
 

@@ -25,7 +25,7 @@ from .expressions import (
     walk,
     write_expression,
 )
-from .layers import SIGNATURES
+from .layers import DEFAULTS, SIGNATURES
 from .operators import OPERATORS
 from .parameters import draws_numbers
 from .program import Parameter, Program
@@ -90,8 +90,44 @@ def _find_blocks(program: Program) -> tuple[int, int, list[list[str]]]:
     return best
 
 
+def _write_alike(program: Program, made: Sequence[ast.expr], may_differ: bool = False) -> bool:
+    """Write layers of one kind alike: widths by position, then options by name, each as one of them has it.
+
+    Options must have one value in all of them, or may differ; else layers stay as they are. Returns whether not.
+    """
+    known = {one.name: one.default if one.default is not None else one.value for one in program.parameters}
+    outside = dict((*program.values, *program.constants))
+
+    def resolve(node: ast.expr) -> str:
+        for names in (known, outside):
+            node = names.get(node.id, node) if isinstance(node, ast.Name) else node
+        return ast.dump(node) if not isinstance(node, ast.Name) else ""
+
+    bound: list[dict[str, ast.expr]] = []
+    for layer in made:
+        keys = SIGNATURES.get(_kind(layer).removeprefix("nn."), ())
+        if not isinstance(layer, ast.Call) or len(layer.args) > len(keys) or any(not one.arg for one in layer.keywords):
+            return False
+        bound.append(dict(zip(keys, layer.args, strict=False)) | {str(one.arg): one.value for one in layer.keywords})
+    options = sorted({key for one in bound for key in one} - {"in_channels", "in_features"})
+    options = [key for key in options if key not in ("out_channels", "out_features", "num_features")]
+    shown: dict[str, list[ast.expr]] = {}
+    for key in options:
+        values = [one.get(key, ast.Constant(value=DEFAULTS.get(key))) for one in bound]
+        if len(found := {resolve(value) for value in values}) == 1 and found != {""}:
+            values = [next((value for value in values if isinstance(value, ast.Name)), values[0])] * len(bound)
+        elif not may_differ:
+            return False
+        shown[key] = values
+    for at, (layer, one) in enumerate(zip(made, bound, strict=True)):
+        assert isinstance(layer, ast.Call)
+        layer.args = [value for key, value in one.items() if key not in shown]
+        layer.keywords = [ast.keyword(arg=key, value=values[at]) for key, values in shown.items()]
+    return True
+
+
 _LISTS: dict[str, tuple[tuple[str, str], ...]] = {
-    "nn.Linear": (("layers", "layer"), ("layers", "layer"), ("hidden", "layer"), ("linears", "linear"), ("fcs", "fc")),
+    "nn.Linear": (("layers", "layer"), ("layers", "layer"), ("hidden", "layer"), ("linears", "lin"), ("fcs", "fc")),
     "nn.Conv2d": (("convs", "conv"), ("layers", "layer"), ("convs", "conv"), ("stages", "stage")),
     "nn.BatchNorm2d": (("norms", "norm"), ("bns", "bn")),
 }
@@ -110,6 +146,10 @@ def list_layers(program: Program, draw: Draw) -> bool:
         return False
     if sum(draws_numbers(made[layers[0]]) for layers in lists) != 1 or not all(
         keeps_order(program, one) for one in lists
+    ):
+        return False
+    if kinds[0] == {"nn.BatchNorm2d"} or not all(
+        _write_alike(program, [made[one] for one in layers]) for layers in lists
     ):
         return False
     names = [draw.choice(_LISTS[kind]) for (kind,) in kinds]
@@ -153,10 +193,11 @@ def _joined(body: list[ast.stmt], draw: Draw) -> list[ast.stmt]:
     first, *others = body
     for node in others:
         value = first.value  # type: ignore[attr-defined]
-        node.value = replaced(  # type: ignore[attr-defined]
-            node.value,  # type: ignore[attr-defined]
-            lambda found, value=value: value if isinstance(found, ast.Name) and found.id in names else None,
-        )
+
+        def change(found: ast.expr, value: ast.expr = value) -> ast.expr | None:
+            return value if isinstance(found, ast.Name) and found.id in names else None
+
+        node.value = replaced(node.value, change)  # type: ignore[attr-defined]
         first = node
     return [first]
 
@@ -231,9 +272,12 @@ def build_layers(program: Program, draw: Draw) -> None:
         groups: dict[str, list[ast.Call]] = {}
         for value in rows if wanted == "nn.Sequential" else inner:
             if isinstance(value, ast.Call) and _kind(value) == wanted:
-                groups.setdefault(_form(value), []).append(value)
+                words = [word.value for word in value.keywords if word.arg == "kernel_size"] + value.args[2:3]
+                key = _form(value) if wanted == "nn.Sequential" else "".join(map(ast.dump, words))
+                groups.setdefault(key, []).append(value)
         for made in groups.values():
-            if len(made) > 1 and _build(program, made, draw):
+            is_alike = len(made) > 1 and (wanted == "nn.Sequential" or _write_alike(program, made, may_differ=True))
+            if is_alike and _build(program, made, draw):
                 return
 
 
