@@ -156,6 +156,7 @@ SHARES: dict[str, int] = {
     "any_norm": 3,
     "any_matmul": 6,
     "any_matvec": 3,
+    "any_margin_loss": 2,
     "any_scan": 3,
     "any_activation": 10,
     "element_loss": 2,

@@ -24,6 +24,7 @@ from .row_kernels import (
     write_map,
     write_matvec,
     write_norm,
+    write_pair,
     write_position,
     write_reduction,
     write_scan,
@@ -213,6 +214,8 @@ class Lowering:
                 return write_cross_entropy((x, arguments[1]), epilogue)
             case "reduce":
                 return write_reduction(kind, rank, node.dims, keeps, x, epilogue)
+            case "pair":
+                return write_pair(kind, node.dims[0], arguments, epilogue)
             case "matvec":
                 return write_matvec(node.dims[0], keeps, arguments, epilogue)
             case "softmax":

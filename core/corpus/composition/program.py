@@ -236,6 +236,10 @@ class Program:
         """Add the position of the largest or least element along a dimension."""
         return self._reduce("position", (x,), kind, (dim,), keeps)
 
+    def pair(self, x: int, y: int, kind: str, name: str) -> int:
+        """Add a distance or a similarity of two tensors along the last dimension."""
+        return self._reduce("pair", (x, y), kind, (len(self.shape(x)) - 1,), False, name)
+
     def matvec(self, a: int, v: int, dim: int, keeps: bool) -> int:
         """Add the products of matrices along a dimension and one vector, or one vector for each matrix."""
         return self._reduce("matvec", (a, v), "sum", (dim,), keeps, "x")

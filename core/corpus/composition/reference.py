@@ -163,6 +163,9 @@ def _express(
             return _write_scan(
                 node, names, len(shape), wording.write_dim(place, node.dims[0], len(shape), draw), wording, draw
             )
+        case "pair":
+            shown = wording.write_dim(place, node.dims[0], len(shape), draw)
+            return draw.choice(_PAIRS[str(node.option("kind"))]).format(x=x, v=names[1], d=shown)
         case "matvec":
             text = draw.choice(_MATRIX_VECTORS[len(shape), node.dims[0], len(others[0])])
             shown = wording.write_dim(place, node.dims[0], len(shape), draw) if "{d}" in text else ""
@@ -312,6 +315,8 @@ def _write_reduction(place: int, node: Node, x: str, rank: int, wording: Wording
     keeps = ", keepdim=True" if node.option("keeps") else ", keepdim=False" if draw.chance(0.06) else ""
     if kind == "mean" and node.option("keeps") and rank > 2 and dims == tuple(range(2, rank)) and draw.chance(0.25):
         return f"F.adaptive_avg_pool{rank - 2}d({x}, 1)"
+    if rank == 1:
+        return f"torch.{kind}({x})"
     if len(dims) == 1:
         shown = wording.write_dim(place, dims[0], rank, draw)
     else:
@@ -394,6 +399,19 @@ _MATRIX_VECTORS: dict[tuple[int, int, int], tuple[str, ...]] = {
     ),
 }
 """Products of matrices and vectors, by the rank of the first, the dimension summed, and the rank of the second."""
+_PAIRS: dict[str, tuple[str, ...]] = {
+    "squared_distance": (
+        *("torch.sum(({x} - {v}) ** 2, dim={d})", "({x} - {v}).pow(2).sum(dim={d})"),
+        "torch.sum(torch.square({x} - {v}), dim={d})",
+    ),
+    "l2_distance": (
+        *("torch.norm({x} - {v}, p=2, dim={d})", "({x} - {v}).norm(dim={d})"),
+        *("torch.sqrt(torch.sum(({x} - {v}) ** 2, dim={d}))", "({x} - {v}).pow(2).sum(dim={d}).sqrt()"),
+    ),
+    "l1_distance": ("torch.sum(torch.abs({x} - {v}), dim={d})", "({x} - {v}).abs().sum(dim={d})"),
+    "cosine": ("F.cosine_similarity({x}, {v}, dim={d})",),
+}
+"""Distances and similarities of rows."""
 _EXCLUSIVE = (
     "{f}({x}, dim={d}) - {x}",
     "torch.cat([torch.{u}_like({x}.narrow({d}, 0, 1)), {f}({x}, dim={d}).narrow({d}, 0, {x}.size({d}) - 1)], dim={d})",

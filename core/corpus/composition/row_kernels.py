@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from .launches import Epilogue, Function, Place
-from .statistics import DOT, MAPS, REDUCTIONS, RowFunction, walk
+from .statistics import DOT, MAPS, PAIRS, REDUCTIONS, RowFunction, walk
 
 _ROWS = "(32, 64) if B > 1 else (512, 4)"
 """Elements of a row and rows that a program takes at once: neighbours in memory come first."""
@@ -36,6 +36,11 @@ def write_matvec(dim: int, keeps: bool, arguments: Sequence[str], epilogue: Epil
     made = _write_along("matvec", DOT, dim, arguments[0], keeps, (("v", arguments[1]),), "", epilogue)
     host = (*made.host, "M = num // (v.numel() // R)")
     return evolve(made, host=host, sizes=(*made.sizes, ("M", "M")))
+
+
+def write_pair(kind: str, dim: int, arguments: Sequence[str], epilogue: Epilogue) -> Function:
+    """Write a distance or a similarity of two tensors along a dimension."""
+    return _write_along(kind, PAIRS[kind], dim, arguments[0], False, (("v", arguments[1]),), "", epilogue)
 
 
 def write_map(kind: str, dim: int, argument: str, epilogue: Epilogue, eps: str = "", weight: str = "") -> Function:

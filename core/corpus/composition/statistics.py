@@ -85,6 +85,22 @@ REDUCTIONS: dict[str, RowFunction] = {
 
 _VECTOR = "v = tl.load(v_ptr + offs // M * R + start + rows, mask=(start + rows < R) & (offs < num), other=0.0)"
 DOT = RowFunction(passes=(Statistic(name="acc", term="x * v", load=_VECTOR),))
+_OTHER_ROW = _VECTOR.replace("offs // M * R + start + rows", "first + (start + rows) * B")
+_DIFFERENCE = "(x - v) * (x - v)"
+
+
+def _pair(term: str, finish: str = "{s}", *before: Statistic) -> RowFunction:
+    return RowFunction(passes=(*before, Statistic(name="acc", term=term, load=_OTHER_ROW, finish=finish)))
+
+
+_NORMS = (Statistic(name="xx", term="x * x"), Statistic(name="vv", term="v * v", load=_OTHER_ROW))
+PAIRS: dict[str, RowFunction] = {
+    "squared_distance": _pair(_DIFFERENCE),
+    "l2_distance": _pair(_DIFFERENCE, "tl.sqrt({s})"),
+    "l1_distance": _pair("tl.abs(x - v)"),
+    "cosine": _pair("x * v", "{s} / (tl.maximum(tl.sqrt(xx), 1e-8) * tl.maximum(tl.sqrt(vv), 1e-8))", *_NORMS),
+}
+"""What is made of two rows."""
 
 MAPS: dict[str, RowFunction] = {
     "softmax": RowFunction(

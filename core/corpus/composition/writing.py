@@ -56,6 +56,8 @@ def _write_inputs(spec: ProgramSpec, wording: Wording) -> tuple[list[str], list[
                 value = kind.partition(":")[2]
             case "mask":
                 value = f"torch.rand({shape}) > 0.3"
+            case "signs":
+                value = f"(torch.rand({shape}) > 0.5).float() * 2 - 1"
             case "positive":
                 value = f"torch.rand({shape}) + 0.5"
             case _:
@@ -112,6 +114,8 @@ def _describe_node(node: Node, spec: ProgramSpec) -> str:
             return f"{_REDUCTIONS.get(kind, kind)}{over}{kept}"
         case "position":
             return f"position of the {'largest' if kind == 'argmax' else 'least'} element{over}{kept}"
+        case "pair":
+            return f"{kind} of {names[0]} and {names[1]}{over}"
         case "matvec":
             return f"product of {names[0]} and {names[1]}{over}"
         case "softmax":

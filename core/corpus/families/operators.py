@@ -6,7 +6,7 @@ Heads are convolutions, products, pooling or norms; then comes whatever the tens
 from __future__ import annotations
 
 from ..builder.draw import Draw
-from ..builder.operations import ACTIVATIONS, BIAS, SCALE, UNARY, apply, make_operation
+from ..builder.operations import ACTIVATIONS, BIAS, GATE, SCALE, SUBTRACT, UNARY, Operand, apply, make_operation
 from ..builder.spec import Size, draw_size
 from ..builder.windows import square_window
 from ..composition.chains import DIVIDE, LEARNED_SCALE, SOFT_CAP, Chain
@@ -170,6 +170,34 @@ def draw_matvec(program: Program, draw: Draw) -> None:
     program.matvec(place, program.input((*(lead if kind == "batch" else ()), k, *one), v), len(lead) + 1, bool(one))
 
 
+_FROM = make_operation("difference", "{v} - {x}", "what {v} exceeds it by", operand=Operand.TENSOR)
+_MARGINS = (("margin", (0.1, 0.2, 0.25, 0.3, 0.5, 0.75, 1.0)),)
+_MARGIN = make_operation("margin", "{x} + {a}", "add the margin {a}", numbers=_MARGINS)
+_UP_TO = make_operation("up_to_margin", "{a} - {x}", "subtract it from the margin {a}", numbers=_MARGINS)
+_BEYOND = {one.name: one for one in ACTIVATIONS if one.name in ("relu", "softplus", "square")}
+
+
+def draw_margin_loss(program: Program, draw: Draw) -> None:
+    """Draw a loss of distances or similarities of rows: of triplets with a margin, or of pairs and signs."""
+    shape = (program.dim("batch", draw_rows(draw, 128, 8192)), program.dim("features", draw_features(draw, 64, 1024)))
+    kind = draw.choice(("squared_distance", "l2_distance", "l2_distance", "l1_distance", "cosine", "cosine"))
+    if draw.chance(0.65):
+        anchor, near, far = (program.input(shape, name) for name in ("anchor", "positive", "negative"))
+        first = program.pair(anchor, near, kind, draw.choice(("d_pos", "pos", "near")))
+        x = program.pair(anchor, far, kind, draw.choice(("d_neg", "neg", "far")))
+        x = program.point(x, apply(SUBTRACT if kind == "cosine" else _FROM, draw), "tensor", "gap", other=first)
+        x = program.point(x, apply(_MARGIN, draw), name="loss")
+    else:
+        left, right = (program.input(shape, name) for name in draw.choice((("x1", "x2"), ("a", "b"), ("u", "v"))))
+        signs = program.input(shape[:1], draw.choice(("target", "y")), kind="signs")
+        x = program.pair(left, right, "cosine", draw.choice(("score", "sim")))
+        x = program.point(x, apply(GATE, draw), "tensor", "loss", other=signs)
+        x = program.point(x, apply(_UP_TO, draw))
+    for name in draw.choice((("relu",), ("relu",), ("softplus",), ("relu", "square"))):
+        x = program.point(x, apply(_BEYOND[name], draw))
+    program.reduce(x, draw.choice(("mean", "mean", "sum")), (0,))
+
+
 def draw_scaling(program: Program, draw: Draw) -> None:
     """Draw a tensor times a number that is an input beside it."""
     x = add_tensor(program, draw, draw.choice((2, 2, 2, 3, 4)))
@@ -301,6 +329,7 @@ OPERATORS: dict[str, ProgramDraw] = {
     "any_norm": draw_norm,
     "any_matmul": draw_matmul,
     "any_matvec": draw_matvec,
+    "any_margin_loss": draw_margin_loss,
     "any_attention": draw_attention,
     "any_scan": draw_scan,
     "any_separable_conv": draw_separable,
