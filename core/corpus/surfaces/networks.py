@@ -136,11 +136,13 @@ _LISTS: dict[str, tuple[tuple[str, str], ...]] = {
 def list_layers(program: Program, draw: Draw) -> bool:
     """Put the layers of statements that repeat themselves into lists, and the statements into a loop."""
     start, length, turns = _find_blocks(program)
+    if not turns:
+        return False
     made = program.attributes()
     lists = list(zip(*turns, strict=True))
     kinds = [{_kind(made[one]) for one in layers} for layers in lists]
     uses = [attribute_of_self(part) for node in (*program.init, *program.statements()) for part in walk(node)]
-    if not turns or any(len(kind) > 1 or not kind <= _LISTS.keys() for kind in kinds):
+    if any(len(kind) > 1 or not kind <= _LISTS.keys() for kind in kinds):
         return False
     if any(uses.count(one) > 2 for layers in lists for one in layers):
         return False
