@@ -65,6 +65,8 @@ class Tuners:
         self._look: Callable[[], Snapshot] = dict
         self._units: dict[tuple[Any, ...], _Unit] = {}
         self._chosen: dict[int, int] = {}
+        self._met: dict[tuple[Any, ...], list[Any]] = {}
+        """The configurations that tuners had with each key, at whatever sizes."""
 
     def install(self) -> None:
         """Interpose for the rest of this process."""
@@ -97,6 +99,7 @@ class Tuners:
         """Drop what the warm-up left."""
         self.begin()
         self._chosen.clear()
+        self._met.clear()
 
     @property
     def has_tuned(self) -> bool:
@@ -154,6 +157,10 @@ class Tuners:
         found = self._units.get((id(tuner), *key))
         if found is None:
             configs = list(tuner.prune_configs(kwargs)) if len(tuner.configs) > 1 else list(tuner.configs)
+            met = self._met.setdefault((tuner, *key), [])
+            met += [config for config in configs if config not in met]
+            if self._wanted and self._measured is None:
+                configs += [config for config in met if config not in configs]
             found = self._units[(id(tuner), *key)] = _Unit(number=len(self._units), configs=configs)
             self.choices.append(tuple(_describe_config(tuner, config) for config in configs))
         return found

@@ -127,45 +127,66 @@ def _find_reports(
 def _sample_each(
     candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[VariantInputs]
 ) -> list[RunReport]:
-    reports: dict[Variant, RunReport] = {}
-    samplers: dict[Variant, _Sampler] = {}
-    for inputs in variants:
-        found = context.store.get(context.key(candidate, task, f"full:{inputs.variant}"), RunReport)
-        made = found or _prepare(candidate, task, context, inputs)
-        if isinstance(made, RunReport):
-            reports[inputs.variant] = made
-            if judge_run(made) is not None:
-                break
-        else:
-            samplers[inputs.variant] = made
-    requests = {variant: sampler.first_requests() for variant, sampler in samplers.items()}
-    flat = [request for several in requests.values() for request in several]
-    reply = context.sandbox.run(candidate.source, flat) if flat else RunReply()
+    keys = [context.key(candidate, task, f"full:{inputs.variant}") for inputs in variants]
+    made: list[RunReport | _Sampler] = []
+    for key, inputs in zip(keys, variants, strict=True):
+        made.append(context.store.get(key, RunReport) or _prepare(candidate, task, context, inputs))
+        if _objects(made[-1]):
+            break
+    reports = _run_together(made)
+    for key, report in zip(keys, reports, strict=False):
+        context.store.put(key, report)
+    return reports
+
+
+def _run_together(made: Sequence[RunReport | _Sampler]) -> list[RunReport]:
+    """Reports up to the first that objects, the first samples of all taken in one child."""
+    samplers = [each for each in made if isinstance(each, _Sampler)]
+    flat = [request for sampler in samplers for request in sampler.first_requests()]
+    reply = samplers[0].context.sandbox.run(samplers[0].candidate.source, flat) if flat else RunReply()
     if reply.failure is not None and len(samplers) > 1:  # one took the others down with it
         reply = RunReply()
     results = iter(reply.results)
-    ordered: list[RunReport] = []
-    for inputs in variants:
-        if inputs.variant in samplers:
+    reports: list[RunReport] = []
+    for each in made:
+        if isinstance(each, _Sampler):
             own = RunReply(
-                results=tuple(itertools.islice(results, len(requests[inputs.variant]))),
+                results=tuple(itertools.islice(results, len(each.first_requests()))),
                 failure=reply.failure,
                 seconds=reply.seconds / len(samplers),
             )
-            reports[inputs.variant] = samplers[inputs.variant].run(own)
-        if inputs.variant not in reports:
+            each = each.run(own)
+        reports.append(each)
+        if _objects(each):
             break
-        ordered.append(reports[inputs.variant])
-        context.store.put(context.key(candidate, task, f"full:{inputs.variant}"), ordered[-1])
-        if judge_run(ordered[-1]) is not None:
-            break
-    return ordered
+    return reports
+
+
+def _objects(made: RunReport | _Sampler) -> bool:
+    return isinstance(made, RunReport) and judge_run(made) is not None
 
 
 def sample_declared(candidate: Candidate, task: Task, context: VerifierContext) -> RunReport:
     """The report of a sample of the declared plan that the candidate's evidence has; it is not kept."""
     made = _prepare(candidate, task, context, context.describe(Variant.DECLARED, task))
     return made if isinstance(made, RunReport) else made.run(RunReply())
+
+
+def sample_others(
+    wanted: Sequence[tuple[Candidate, VariantInputs]], task: Task, context: VerifierContext
+) -> list[RunReport]:
+    """Reports of small samples of plans that differ in what their tuners chose, up to the first that objects."""
+    reports: list[RunReport] = []
+    for group, needed in split(task, context, [inputs for _, inputs in wanted], context.budget.num_bytes):
+        with context.budget.asked(min(needed, context.budget.num_bytes), task.task_id):
+            pairs = wanted[len(reports) :][: len(group)]
+            made = [_prepare(candidate, task, context, inputs) for candidate, inputs in pairs]
+            reports += _run_together(
+                [each if isinstance(each, RunReport) else evolve(each, is_brief=True) for each in made]
+            )
+        if _objects(reports[-1]):
+            break
+    return reports
 
 
 def _prepare(candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs) -> RunReport | _Sampler:
@@ -210,14 +231,16 @@ class _Sampler:
     expected: ExpectedRun
     is_excused: bool = False
     """Whether errors are measured against the whole result's scale, as the reference's own are."""
+    is_brief: bool = False
+    """Whether a few programs are all that is wanted, where others than the choice of a tuner have been looked at."""
 
     def first_requests(self) -> list[RunRequest]:
         """A small sample, and a scan where it could show more: at the declared sizes, and beyond of a single launch."""
-        few = LEAST_PROGRAMS if self.request.variant in _LEAST_LOOKED_AT else FEW_PROGRAMS
+        few = LEAST_PROGRAMS if self.is_brief or self.request.variant in _LEAST_LOOKED_AT else FEW_PROGRAMS
         sampled = evolve(self.request, num_programs=few)
         is_single = self.request.variant is Variant.BEYOND and len(self._num_programs) == 1
-        is_scanned = self.request.variant is Variant.DECLARED or is_single
-        if not is_scanned or sum(self._num_programs) <= FEW_PROGRAMS:
+        is_scanned = self._is_declared or is_single
+        if self.is_brief or not is_scanned or sum(self._num_programs) <= FEW_PROGRAMS:
             return [sampled]
         # where one launch works on what another left, the alternative to a whole scan is to run all programs
         lanes = SUM_LANES if len(self._num_programs) > 1 else SCAN_LANES
@@ -242,8 +265,10 @@ class _Sampler:
         # a child that the scan's memory has ended says nothing about the candidate
         is_late = first.failure is not None and first.failure.outcome is Outcome.TIMEOUT
         look = self._judge_reply(first) if first.results or is_late else None
-        is_declared = self.request.variant is Variant.DECLARED
-        steps = settle(look, hints, self._num_programs, is_declared, may_wait="while" in self.candidate.source)
+        if self.is_brief and look is not None and not look.is_wrong:
+            return evolve(look.report, seconds=first.seconds + time.perf_counter() - began)
+        may_wait = "while" in self.candidate.source
+        steps = settle(look, hints, self._num_programs, self._is_declared, may_wait)
         settled = self._follow(steps)
         failure = None
         if settled.question is Question.SUM:
@@ -269,6 +294,10 @@ class _Sampler:
         except StopIteration as end:
             settled: Settled = end.value
             return settled
+
+    @property
+    def _is_declared(self) -> bool:
+        return self.request.variant is Variant.DECLARED and not self.is_brief
 
     @property
     def _grids(self) -> list[Grid]:
