@@ -13,15 +13,15 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ....core.candidate import Candidate, CompileReport, Failure, Recording, RunReport, Variant, is_setting
 from ....core.outcome import Outcome
-from ....core.recipe.extensions import VerifierSpec
 from ....core.plan import Kernel
+from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
 from ....core.seeds import derive
 from ....core.serialisation import fingerprint
@@ -37,7 +37,7 @@ from ...sandbox.wire import RecordRequest
 from ..context import VerifierContext
 from ..recordings import has_own_values, keep_blobs, later_variants, record_later, record_request
 from ..runs import prepare_run, run_prepared
-from .declared import sample_others
+from .declared import sample_declared, sample_others
 
 MOST_CONFIGURATIONS = 16
 _MOST_ROUNDS = 3
@@ -52,13 +52,34 @@ def gather(
 ) -> ConfigurationsReport | None:
     """Run the configurations that the recorded plans do not have, where any plan has a tuner with a choice."""
     report = candidate.evidence.compile
-    if report is None or all(count_combinations(recording) <= 1 for recording in report.recordings):
+    if report is None:
         return None
-    return ConfigurationsReport(runs=tuple(_find_runs(candidate, task, context, report)))
+    large = find_large(candidate, task, context, report)
+    if all(count_combinations(recording) <= 1 for recording in (*report.recordings, *large.values())):
+        return None
+    return ConfigurationsReport(runs=tuple(_find_runs(candidate, task, context, report, large)))
+
+
+def find_large(
+    candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
+) -> dict[VariantInputs, Recording]:
+    """The recordings at the declared sizes and beyond, where programs are sampled there."""
+    if context.profile_of(task) is Profile.DECLARED or not context.oracle.is_within_reach(task):
+        return {}
+    large = [context.describe(Variant.DECLARED, task), *later_variants(task, context)]
+    return {
+        each: find_recording(report, each.profile, each.dtype) or record_later(candidate, task, context, each)
+        for each in large
+        if each.variant in _LOOKED_AT
+    }
 
 
 def _find_runs(
-    candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    report: CompileReport,
+    large: dict[VariantInputs, Recording],
 ) -> Iterator[ConfigurationRun]:
     """Runs up to the first that objects."""
     known = find_recording(report, context.profile_of(task), task.dtypes[0])
@@ -72,79 +93,94 @@ def _find_runs(
             if judge_run(found) is not None:
                 return
             seen.update(_words(named, choice))
-    if context.profile_of(task) is not Profile.DECLARED and context.oracle.is_within_reach(task):
-        yield from _sample_large(candidate, task, context, report)
+    if any(map(has_tuner, large.values())):
+        yield from _sample_large(candidate, task, context, report, large, seen)
+
+
+@frozen(kw_only=True)
+class _Look:
+    """A sample that is wanted of a choice, and whether as much is sampled as of the recorded one."""
+
+    run: ConfigurationRun
+    own: Recording
+    changed: Candidate
+    inputs: VariantInputs
+    is_thorough: bool
 
 
 def _sample_large(
-    candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    report: CompileReport,
+    large: dict[VariantInputs, Recording],
+    seen: set[tuple[int, str]],
 ) -> Iterator[ConfigurationRun]:
     """Runs at the declared sizes and beyond, also of what a tuner keeps there that it has chosen at other sizes."""
-    large = [context.describe(Variant.DECLARED, task), *later_variants(task, context)]
-    own = [
-        find_recording(report, each.profile, each.dtype) or record_later(candidate, task, context, each)
-        for each in large
-    ]
-    if not any(map(_has_tuner, own)):
-        return
-    kept, earlier = own, list[RecordRequest]()
-    if len({each.choices for each in (*report.recordings, *own)}) > 1:
-        kept, earlier = _record_kept(candidate, task, context, (*report.recordings, *own), own)
-    wanted = [
-        (inputs, mine, words, choice)
-        for inputs, mine, words in zip(large, own, kept, strict=True)
-        if inputs.variant in _LOOKED_AT and _has_tuner(words)
-        for choice in _draw(candidate, context, words)
-    ]
-    recordings = record_each(candidate, task, context, [(mine, choice) for _, mine, _, choice in wanted], earlier)
-    looked_at = set(map(_identify, own))
-    waiting: list[tuple[ConfigurationRun, Recording, Candidate, VariantInputs]] = []
-    for (inputs, mine, words, choice), recording in zip(wanted, recordings, strict=True):
-        if _identify(recording) not in looked_at:
-            looked_at.add(_identify(recording))
-            description = f"{describe_choice(words, choice)}, at {inputs.profile} sizes"
-            run = ConfigurationRun(choice=choice, description=description, report=report_unrun(None))
-            waiting.append((run, mine, with_recording(candidate, mine, recording), inputs))
-    while waiting:
-        reports = sample_others([(changed, inputs) for *_, changed, inputs in waiting], task, context)
-        for (run, mine, *_), found in zip(waiting, reports, strict=False):
+    kept, earlier = large, list[RecordRequest]()
+    if len({each.choices for each in (*report.recordings, *large.values())}) > 1:
+        kept, earlier = _record_kept(candidate, task, context, report, large)
+    choices = [(inputs, choice) for inputs, words in kept.items() for choice in _draw(candidate, context, words)]
+    wanted = [(large[inputs], choice) for inputs, choice in choices]
+    recordings = record_each(candidate, task, context, wanted, earlier)
+    looked_at = set(map(_identify, large.values()))
+    looks: list[_Look] = []
+    for (inputs, choice), recording in zip(choices, recordings, strict=True):
+        if _identify(recording) in looked_at:
+            continue
+        looked_at.add(_identify(recording))
+        own, words = large[inputs], describe_choice(kept[inputs], choice)
+        run = ConfigurationRun(
+            choice=choice, description=f"{words}, at {inputs.profile} sizes", report=report_unrun(None)
+        )
+        is_thorough = inputs.variant is Variant.DECLARED and not seen.issuperset(_words(kept[inputs], choice))
+        changed = with_recording(candidate, own, recording)
+        looks.append(_Look(run=run, own=own, changed=changed, inputs=inputs, is_thorough=is_thorough))
+    looks.sort(key=lambda look: not look.is_thorough)
+    while looks:
+        if looks[0].is_thorough:
+            reports = [sample_declared(looks[0].changed, task, context)]
+        else:
+            reports = sample_others([(look.changed, look.inputs) for look in looks], task, context)
+        for look, found in zip(looks, reports, strict=False):
             is_wrong = judge_run(found) is not None
-            if is_wrong and _is_never_chosen(candidate, task, context, mine, run.choice, found, earlier):
+            if is_wrong and _is_never_chosen(candidate, task, context, look.own, look.run.choice, found, earlier):
                 continue
-            yield evolve(run, report=found)
+            yield evolve(look.run, report=found)
             if is_wrong:
                 return
-        waiting = waiting[len(reports) :]
+        looks = looks[len(reports) :]
 
 
-def _has_tuner(recording: Recording) -> bool:
-    return (
-        recording.plan is not None and count_combinations(recording) > 1 and not all(map(is_setting, recording.choices))
-    )
+def has_tuner(recording: Recording) -> bool:
+    """Whether a tuner has a choice in a recording, settings aside."""
+    return any(len(words) > 1 and not is_setting(words) for words in recording.choices)
 
 
 def _record_kept(
     candidate: Candidate,
     task: Task,
     context: VerifierContext,
-    sizes: Sequence[Recording],
-    own: Sequence[Recording],
-) -> tuple[Sequence[Recording], list[RecordRequest]]:
-    """Recordings with what tuners have after calls at these sizes, and the calls; the own ones where that fails."""
+    report: CompileReport,
+    large: dict[VariantInputs, Recording],
+) -> tuple[dict[VariantInputs, Recording], list[RecordRequest]]:
+    """Recordings with what tuners have after calls at other sizes, and the calls; the own ones where that fails."""
+    sizes = [(each.profile, each.dtype) for each in report.recordings]
+    sizes += [(each.profile, each.dtype) for each in later_variants(task, context)]
     earlier = _find_earlier(task, context, sizes)
     reply = context.record(candidate.source, [*earlier, *(evolve(each, choice=(0,)) for each in earlier)])
     if reply.failure is not None:
-        return own, []
+        return large, []
     found = {(each.profile, each.dtype): each for each in reply.recordings[len(earlier) :]}
-    return [found.get((each.profile, each.dtype), each) for each in own], earlier
+    return {inputs: found.get((own.profile, own.dtype), own) for inputs, own in large.items()}, earlier
 
 
-def _find_earlier(task: Task, context: VerifierContext, sizes: Iterable[Recording]) -> list[RecordRequest]:
+def _find_earlier(task: Task, context: VerifierContext, sizes: Sequence[tuple[Profile, str]]) -> list[RecordRequest]:
     """Calls at these sizes, and at those beyond the declared ones but for one, which is as declared."""
     beyond = context.oracle.beyond(task)
     nearer = [with_declared(task, (*beyond[:at], *beyond[at + 1 :])) for at in range(len(beyond))]
     wanted = [(each, Profile.DECLARED, task.dtypes[0]) for each in nearer]
-    wanted += [(task, each.profile, each.dtype) for each in sizes]
+    wanted += [(task, profile, dtype) for profile, dtype in sizes]
     requests: list[RecordRequest] = []
     for sized, profile, dtype in dict.fromkeys(wanted):
         with contextlib.suppress(TaskError):
