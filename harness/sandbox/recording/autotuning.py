@@ -2,8 +2,10 @@
 
 Autotuned kernels use the first configuration that compiles and fits the target's shared memory, since there is no
 device to measure on; the choice is kept for the later recordings of the same process. Others are recorded where the
-judge names them: one for each tuner and each of its keys, as a tuner measures anew for every key. `reset_to_zero` and
-its kin act while Triton measures, and not in the launches after that, so they leave no step in such a plan.
+judge names them: one for each tuner and each of its keys, as a tuner measures anew for every key. Beside those that
+pruning leaves at a call's sizes it may name what the tuner had with the same key at others, and would keep.
+`reset_to_zero` and its kin act while Triton measures, and not in the launches after that, so they leave no step in such
+a plan.
 
 Triton measures on the arguments of the very call, when a key is met for the first time: every configuration that
 pruning left, one alone too, is launched again and again between the hooks, then the hook resets, and then the quickest

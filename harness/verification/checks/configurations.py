@@ -2,10 +2,11 @@
 
 On a device a tuner takes whatever configuration is the fastest, and one that does nothing is. So for the audit every
 configuration is recorded and run on the original inputs, at the sizes that the backend runs whole; beyond a bound, and
-where the configurations of several tuners combine, a drawn part of them. Those that a tuner has at the declared sizes
-alone, as where it leaves some out by size, are looked at there by a sample, if the sizes can be looked at at all. A
-configuration that cannot be compiled is none that a tuner would choose. Candidates without a tuner have nothing to
-probe. Settings of PyTorch that host code reads are looked at in the same way, and at the declared sizes too.
+where the configurations of several tuners combine, a drawn part of them. At the declared sizes and beyond them a few
+programs of each are looked at, if the sizes can be looked at at all, and more of those that a tuner has there alone. A
+tuner keeps what it has chosen as long as its key is the same, so where it leaves some out by size, those count too that
+it had after calls at other sizes. A configuration that cannot be compiled is none that a tuner would choose. Candidates
+without a tuner have nothing to probe. Settings of PyTorch that host code reads are looked at in the same way.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ the sum. So what a tuner launches must be right after itself and after the other
 could choose is run as such a call has it: launched once by itself and once by the last of the others, which is what
 Triton launches before the reset, and then for its result.
 
+Beyond the declared sizes a few programs are run so, and where they are wrong, or add to what others may have added to,
+the same programs once more as in a later call: both must leave the same.
+
 And later calls, in which nothing is measured, must launch what has been verified: nothing that only a measuring tuner
 calls may change what forward does.
 """

@@ -1,4 +1,4 @@
-"""The tuner's second configuration takes 256 columns of a row, more than there are at small sizes and fewer than declared.
+"""The tuner's second configuration takes 256 columns: all that there are at small sizes, and not the 300 declared ones.
 
 Mechanism: own
 Task: row_softmax
