@@ -78,17 +78,12 @@ def _find_runs(candidate: Candidate, task: Task, context: VerifierContext) -> It
     )
     if whole is not None and whole.plan is not None and whole.choices:
         yield from _run_whole(candidate, task, context, whole)
+    is_sampled = context.profile_of(task) is not Profile.DECLARED
+    if is_sampled and declared is not None and declared.plan is not None and declared.choices:
+        num_known = len(whole.choices) if whole is not None else 0
+        if len(declared.choices) > num_known or _updates(declared.plan):
+            yield from _judge_as_data(candidate, task, context, declared, whole)
     yield from _sample_large(candidate, task, context, report)
-    if (
-        declared is None
-        or declared.plan is None
-        or not declared.choices
-        or context.profile_of(task) is Profile.DECLARED
-    ):
-        return
-    num_known = len(whole.choices) if whole is not None else 0
-    if len(declared.choices) > num_known or _updates(declared.plan):
-        yield from _judge_as_data(candidate, task, context, declared, whole)
 
 
 def _sample_large(
