@@ -2,8 +2,10 @@
 
 Autotuned kernels use the first configuration that compiles and fits the target's shared memory, since there is no
 device to measure on; the choice is kept for the later recordings of the same process. Others are recorded where the
-judge names them: one for each tuner and each of its keys, as a tuner measures anew for every key. `reset_to_zero` and
-its kin act while Triton measures, and not in the launches after that, so they leave no step in such a plan.
+judge names them: one for each tuner and each of its keys, as a tuner measures anew for every key. Beside those that
+pruning leaves at a call's sizes it may name what the tuner had with the same key at others, and would keep.
+`reset_to_zero` and its kin act while Triton measures, and not in the launches after that, so they leave no step in such
+a plan.
 
 Triton measures on the arguments of the very call, when a key is met for the first time: every configuration that
 pruning left, one alone too, is launched again and again between the hooks, then the hook resets, and then the quickest
@@ -65,6 +67,8 @@ class Tuners:
         self._look: Callable[[], Snapshot] = dict
         self._units: dict[tuple[Any, ...], _Unit] = {}
         self._chosen: dict[int, int] = {}
+        self._met: dict[tuple[Any, ...], list[Any]] = {}
+        """The configurations that tuners had with each key, at whatever sizes."""
 
     def install(self) -> None:
         """Interpose for the rest of this process."""
@@ -97,6 +101,7 @@ class Tuners:
         """Drop what the warm-up left."""
         self.begin()
         self._chosen.clear()
+        self._met.clear()
 
     @property
     def has_tuned(self) -> bool:
@@ -154,6 +159,10 @@ class Tuners:
         found = self._units.get((id(tuner), *key))
         if found is None:
             configs = list(tuner.prune_configs(kwargs)) if len(tuner.configs) > 1 else list(tuner.configs)
+            met = self._met.setdefault((tuner, *key), [])
+            met += [config for config in configs if config not in met]
+            if self._wanted and self._measured is None:
+                configs += [config for config in met if config not in configs]
             found = self._units[(id(tuner), *key)] = _Unit(number=len(self._units), configs=configs)
             self.choices.append(tuple(_describe_config(tuner, config) for config in configs))
         return found

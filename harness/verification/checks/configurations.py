@@ -2,39 +2,48 @@
 
 On a device a tuner takes whatever configuration is the fastest, and one that does nothing is. So for the audit every
 configuration is recorded and run on the original inputs, at the sizes that the backend runs whole; beyond a bound, and
-where the configurations of several tuners combine, a drawn part of them. Those that a tuner has at the declared sizes
-alone, as where it leaves some out by size, are looked at there by a sample, if the sizes can be looked at at all. A
-configuration that cannot be compiled is none that a tuner would choose. Candidates without a tuner have nothing to
-probe. Settings of PyTorch that host code reads are looked at in the same way, and at the declared sizes too.
+where the configurations of several tuners combine, a drawn part of them. At the declared sizes and beyond them a few
+programs of each are looked at, if the sizes can be looked at at all, and more of those that a tuner has there alone. A
+tuner keeps what it has chosen as long as its key is the same, so where it leaves some out by size, those count too that
+it had after calls at other sizes. A configuration that cannot be compiled is none that a tuner would choose. Candidates
+without a tuner have nothing to probe. Settings of PyTorch that host code reads are looked at in the same way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ....core.candidate import Candidate, CompileReport, Failure, Recording, RunReport, Variant, is_setting
 from ....core.outcome import Outcome
+from ....core.plan import Kernel
 from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
 from ....core.seeds import derive
+from ....core.serialisation import fingerprint
 from ....core.task import Profile, Task
 from ....stages.checks.configurations import ConfigurationRun, ConfigurationsReport, count_combinations
 from ....stages.compile_stage import find_recording, judge_recording
 from ....stages.judge_run import judge_run
+from ....stages.variant_inputs import VariantInputs
+from ...errors import TaskError
 from ...reference.oracle import ExpectedRun
+from ...reference.sizes.declared_sizes import with_declared
+from ...sandbox.wire import RecordRequest
 from ..context import VerifierContext
-from ..recordings import keep_blobs, record_request
+from ..recordings import has_own_values, keep_blobs, later_variants, record_later, record_request
 from ..runs import prepare_run, run_prepared
-from .declared import sample_declared
+from .declared import sample_declared, sample_others
 
 MOST_CONFIGURATIONS = 16
 _MOST_ROUNDS = 3
 """So deep may the use of one tuner hang on what others have chosen."""
+_LOOKED_AT = (Variant.DECLARED, Variant.BEYOND, Variant.TWICE)
 Choice = tuple[int, ...]
 _NEVER_CHOSEN = (Outcome.OUT_OF_RESOURCES, Outcome.COMPILE_FAILED)
 
@@ -44,13 +53,34 @@ def gather(
 ) -> ConfigurationsReport | None:
     """Run the configurations that the recorded plans do not have, where any plan has a tuner with a choice."""
     report = candidate.evidence.compile
-    if report is None or all(count_combinations(recording) <= 1 for recording in report.recordings):
+    if report is None:
         return None
-    return ConfigurationsReport(runs=tuple(_find_runs(candidate, task, context, report)))
+    large = find_large(candidate, task, context, report)
+    if all(count_combinations(recording) <= 1 for recording in (*report.recordings, *large.values())):
+        return None
+    return ConfigurationsReport(runs=tuple(_find_runs(candidate, task, context, report, large)))
+
+
+def find_large(
+    candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
+) -> dict[VariantInputs, Recording]:
+    """The recordings at the declared sizes and beyond, where programs are sampled there."""
+    if context.profile_of(task) is Profile.DECLARED or not context.oracle.is_within_reach(task):
+        return {}
+    large = [context.describe(Variant.DECLARED, task), *later_variants(task, context)]
+    return {
+        each: find_recording(report, each.profile, each.dtype) or record_later(candidate, task, context, each)
+        for each in large
+        if each.variant in _LOOKED_AT
+    }
 
 
 def _find_runs(
-    candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    report: CompileReport,
+    large: dict[VariantInputs, Recording],
 ) -> Iterator[ConfigurationRun]:
     """Runs up to the first that objects."""
     known = find_recording(report, context.profile_of(task), task.dtypes[0])
@@ -64,20 +94,109 @@ def _find_runs(
             if judge_run(found) is not None:
                 return
             seen.update(_words(named, choice))
-    declared = find_recording(report, Profile.DECLARED, task.dtypes[0])
-    is_elsewhere = context.profile_of(task) is not Profile.DECLARED and context.oracle.is_within_reach(task)
-    if declared is None or declared.plan is None or not is_elsewhere:
-        return
-    unseen = [choice for choice in _draw(candidate, context, declared) if not seen.issuperset(_words(declared, choice))]
-    for choice, recording in zip(unseen, record_choices(candidate, task, context, declared, unseen, True), strict=True):
-        if is_refused_by_compiler(recording.failure):
+    if any(map(has_tuner, large.values())):
+        yield from _sample_large(candidate, task, context, report, large, seen)
+
+
+@frozen(kw_only=True)
+class _Look:
+    """A sample that is wanted of a choice, and whether as much is sampled as of the recorded one."""
+
+    run: ConfigurationRun
+    own: Recording
+    changed: Candidate
+    inputs: VariantInputs
+    is_thorough: bool
+
+
+def _sample_large(
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    report: CompileReport,
+    large: dict[VariantInputs, Recording],
+    seen: set[tuple[int, str]],
+) -> Iterator[ConfigurationRun]:
+    """Runs at the declared sizes and beyond, also of what a tuner keeps there that it has chosen at other sizes."""
+    kept, earlier = large, list[RecordRequest]()
+    if len({each.choices for each in (*report.recordings, *large.values())}) > 1:
+        kept, earlier = _record_kept(candidate, task, context, report, large)
+    choices = [(inputs, choice) for inputs, words in kept.items() for choice in _draw(candidate, context, words)]
+    wanted = [(large[inputs], choice) for inputs, choice in choices]
+    recordings = record_each(candidate, task, context, wanted, earlier)
+    looked_at = set(map(_identify, large.values()))
+    looks: list[_Look] = []
+    for (inputs, choice), recording in zip(choices, recordings, strict=True):
+        if _identify(recording) in looked_at:
             continue
-        changed = with_recording(candidate, declared, recording)
-        failure = judge_with(changed, recording)
-        found = report_unrun(failure) if failure is not None else sample_declared(changed, task, context)
-        yield ConfigurationRun(choice=choice, description=describe_choice(declared, choice), report=found)
-        if judge_run(found) is not None:
-            return
+        looked_at.add(_identify(recording))
+        own, words = large[inputs], describe_choice(kept[inputs], choice)
+        run = ConfigurationRun(
+            choice=choice, description=f"{words}, at {inputs.profile} sizes", report=report_unrun(None)
+        )
+        is_thorough = inputs.variant is Variant.DECLARED and not seen.issuperset(_words(kept[inputs], choice))
+        changed = with_recording(candidate, own, recording)
+        looks.append(_Look(run=run, own=own, changed=changed, inputs=inputs, is_thorough=is_thorough))
+    looks.sort(key=lambda look: not look.is_thorough)
+    while looks:
+        if looks[0].is_thorough:
+            reports = [sample_declared(looks[0].changed, task, context)]
+        else:
+            reports = sample_others([(look.changed, look.inputs) for look in looks], task, context)
+        for look, found in zip(looks, reports, strict=False):
+            is_wrong = judge_run(found) is not None
+            if is_wrong and _is_never_chosen(candidate, task, context, look.own, look.run.choice, found, earlier):
+                continue
+            yield evolve(look.run, report=found)
+            if is_wrong:
+                return
+        looks = looks[len(reports) :]
+
+
+def has_tuner(recording: Recording) -> bool:
+    """Whether a tuner has a choice in a recording, settings aside."""
+    return any(len(words) > 1 and not is_setting(words) for words in recording.choices)
+
+
+def _record_kept(
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    report: CompileReport,
+    large: dict[VariantInputs, Recording],
+) -> tuple[dict[VariantInputs, Recording], list[RecordRequest]]:
+    """Recordings with what tuners have after calls at other sizes, and the calls; the own ones where that fails."""
+    sizes = [(each.profile, each.dtype) for each in report.recordings]
+    sizes += [(each.profile, each.dtype) for each in later_variants(task, context)]
+    earlier = _find_earlier(task, context, sizes)
+    reply = context.record(candidate.source, [*earlier, *(evolve(each, choice=(0,)) for each in earlier)])
+    if reply.failure is not None:
+        return large, []
+    found = {(each.profile, each.dtype): each for each in reply.recordings[len(earlier) :]}
+    return {inputs: found.get((own.profile, own.dtype), own) for inputs, own in large.items()}, earlier
+
+
+def _find_earlier(task: Task, context: VerifierContext, sizes: Sequence[tuple[Profile, str]]) -> list[RecordRequest]:
+    """Calls at these sizes, and at those beyond the declared ones but for one, which is as declared."""
+    beyond = context.oracle.beyond(task)
+    nearer = [with_declared(task, (*beyond[:at], *beyond[at + 1 :])) for at in range(len(beyond))]
+    wanted = [(each, Profile.DECLARED, task.dtypes[0]) for each in nearer]
+    wanted += [(task, profile, dtype) for profile, dtype in sizes]
+    requests: list[RecordRequest] = []
+    for sized, profile, dtype in dict.fromkeys(wanted):
+        with contextlib.suppress(TaskError):
+            request = record_request(sized, context.oracle, profile, dtype, False)
+            requests.append(evolve(request, is_on_smaller_card=True, is_called_once=True))
+    return requests
+
+
+def _identify(recording: Recording) -> str:
+    """The hash of what is interpreted of a recording: no number of warps, and nothing that the compiler found."""
+    plan = recording.plan
+    if plan is None:
+        return fingerprint(recording)
+    kernels = tuple(Kernel(qualname=kernel.qualname, source_sha256=kernel.source_sha256) for kernel in plan.kernels)
+    return fingerprint(evolve(plan, kernels=kernels, target=None))
 
 
 def _draw(candidate: Candidate, context: VerifierContext, recording: Recording) -> list[Choice]:
@@ -147,21 +266,40 @@ def record_choices(
 
     With `measured` each is of a first call, in which tuners measure.
     """
-    request = record_request(task, context.oracle, known.profile, known.dtype, is_compiled)
-    base = evolve(request, measured=measured)
+    return record_each(candidate, task, context, [(known, choice) for choice in choices], None, is_compiled, measured)
+
+
+def record_each(
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    wanted: Sequence[tuple[Recording, Choice]],
+    earlier: Sequence[RecordRequest] | None = None,
+    is_compiled: bool = False,
+    measured: Choice | None = None,
+) -> list[Recording]:
+    """The same for choices at several sizes; with `earlier`, of one pass alone, and after these calls."""
+    requests: list[RecordRequest] = []
+    for known, choice in wanted:
+        request = record_request(task, context.oracle, known.profile, known.dtype, is_compiled)
+        with_values = has_own_values(known, task, context)
+        request = evolve(request, choice=choice, measured=measured, with_values=with_values)
+        requests.append(evolve(request, is_called_once=earlier is not None))
     context.get_ready()
-    groups: list[Sequence[Choice]] = [choices] if choices else []
+    groups = [requests] if requests else []
+    before = list(earlier or ())
     recordings: list[Recording] = []
     while groups:
         group = groups.pop(0)
-        reply = context.record(candidate.source, [evolve(base, choice=choice) for choice in group])
+        reply = context.record(candidate.source, [*before, *group])
         if reply.failure is not None and len(group) > 1:
-            groups = [[choice] for choice in group]
+            groups = [[request] for request in group]
         elif reply.failure is not None:
+            known, _ = wanted[len(recordings)]
             recordings.append(evolve(known, plan=None, failure=reply.failure))
         else:
-            recordings += reply.recordings
-            keep_blobs(context, reply.recordings, reply.blobs)
+            recordings += reply.recordings[len(before) :]
+            keep_blobs(context, reply.recordings[len(before) :], reply.blobs)
     return recordings
 
 
@@ -169,7 +307,9 @@ def with_recording(candidate: Candidate, known: Recording, recording: Recording)
     """The candidate as if this recording had been made in the place of the known one."""
     report = candidate.evidence.compile
     assert report is not None
-    recordings = tuple(recording if other is known else other for other in report.recordings)
+    others = tuple(other for other in report.recordings if other is not known)
+    at = next((at for at, other in enumerate(report.recordings) if other is known), len(others))
+    recordings = (*others[:at], recording, *others[at:])
     return candidate.with_evidence(compile=evolve(report, recordings=recordings))
 
 
@@ -180,12 +320,18 @@ def judge_with(candidate: Candidate, recording: Recording) -> Failure | None:
 
 
 def _is_never_chosen(
-    candidate: Candidate, task: Task, context: VerifierContext, known: Recording, choice: Choice, found: RunReport
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    known: Recording,
+    choice: Choice,
+    found: RunReport,
+    earlier: Sequence[RecordRequest] | None = None,
 ) -> bool:
     """Whether what is not right does not compile either, so that no tuner chooses it."""
     if is_refused_by_compiler(found.failure) or context.cuda is not None:
         return is_refused_by_compiler(found.failure)
-    (recording,) = record_choices(candidate, task, context, known, [choice], True)
+    (recording,) = record_each(candidate, task, context, [(known, choice)], earlier, True)
     return is_refused_by_compiler(recording.failure)
 
 

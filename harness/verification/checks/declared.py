@@ -13,8 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
 
 import numpy as np
 from attrs import evolve, frozen
@@ -127,48 +126,68 @@ def _find_reports(
 def _sample_each(
     candidate: Candidate, task: Task, context: VerifierContext, variants: Sequence[VariantInputs]
 ) -> list[RunReport]:
-    reports: dict[Variant, RunReport] = {}
-    samplers: dict[Variant, _Sampler] = {}
-    for inputs in variants:
-        found = context.store.get(context.key(candidate, task, f"full:{inputs.variant}"), RunReport)
-        made = found or _prepare(candidate, task, context, inputs)
-        if isinstance(made, RunReport):
-            reports[inputs.variant] = made
-            if judge_run(made) is not None:
-                break
-        else:
-            samplers[inputs.variant] = made
-    requests = {variant: sampler.first_requests() for variant, sampler in samplers.items()}
-    flat = [request for several in requests.values() for request in several]
-    reply = context.sandbox.run(candidate.source, flat) if flat else RunReply()
+    keys = [context.key(candidate, task, f"full:{inputs.variant}") for inputs in variants]
+    reports = _run_together(
+        [
+            context.store.get(key, RunReport) or prepare_sample(candidate, task, context, inputs)
+            for key, inputs in zip(keys, variants, strict=True)
+        ]
+    )
+    for key, report in zip(keys, reports, strict=False):
+        context.store.put(key, report)
+    return reports
+
+
+def _run_together(made: Sequence[RunReport | Sampler]) -> list[RunReport]:
+    """Reports up to the first that objects, the first samples of all taken in one child."""
+    samplers = [each for each in made if isinstance(each, Sampler)]
+    flat = [request for sampler in samplers for request in sampler.first_requests()]
+    reply = samplers[0].context.sandbox.run(samplers[0].candidate.source, flat) if flat else RunReply()
     if reply.failure is not None and len(samplers) > 1:  # one took the others down with it
         reply = RunReply()
     results = iter(reply.results)
-    ordered: list[RunReport] = []
-    for inputs in variants:
-        if inputs.variant in samplers:
+    reports: list[RunReport] = []
+    for each in made:
+        if isinstance(each, Sampler):
             own = RunReply(
-                results=tuple(itertools.islice(results, len(requests[inputs.variant]))),
+                results=tuple(itertools.islice(results, len(each.first_requests()))),
                 failure=reply.failure,
                 seconds=reply.seconds / len(samplers),
             )
-            reports[inputs.variant] = samplers[inputs.variant].run(own)
-        if inputs.variant not in reports:
+            each = each.run(own)
+        reports.append(each)
+        if judge_run(each) is not None:
             break
-        ordered.append(reports[inputs.variant])
-        context.store.put(context.key(candidate, task, f"full:{inputs.variant}"), ordered[-1])
-        if judge_run(ordered[-1]) is not None:
-            break
-    return ordered
+    return reports
 
 
 def sample_declared(candidate: Candidate, task: Task, context: VerifierContext) -> RunReport:
     """The report of a sample of the declared plan that the candidate's evidence has; it is not kept."""
-    made = _prepare(candidate, task, context, context.describe(Variant.DECLARED, task))
+    made = prepare_sample(candidate, task, context, context.describe(Variant.DECLARED, task))
     return made if isinstance(made, RunReport) else made.run(RunReply())
 
 
-def _prepare(candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs) -> RunReport | _Sampler:
+def sample_others(
+    wanted: Sequence[tuple[Candidate, VariantInputs]], task: Task, context: VerifierContext
+) -> list[RunReport]:
+    """Reports of small samples of plans that differ in what their tuners chose, up to the first that objects."""
+    reports: list[RunReport] = []
+    for group, needed in split(task, context, [inputs for _, inputs in wanted], context.budget.num_bytes):
+        with context.budget.asked(min(needed, context.budget.num_bytes), task.task_id):
+            pairs = wanted[len(reports) :][: len(group)]
+            made = [prepare_sample(candidate, task, context, inputs) for candidate, inputs in pairs]
+            reports += _run_together(
+                [each if isinstance(each, RunReport) else evolve(each, is_brief=True) for each in made]
+            )
+        if judge_run(reports[-1]) is not None:
+            break
+    return reports
+
+
+def prepare_sample(
+    candidate: Candidate, task: Task, context: VerifierContext, inputs: VariantInputs
+) -> RunReport | Sampler:
+    """What samples the variant's plan, or the report that says why nothing can."""
     began = time.perf_counter()
     prepared = prepare_run(candidate, task, context, inputs)
     if isinstance(prepared, Failure):
@@ -185,7 +204,7 @@ def _prepare(candidate: Candidate, task: Task, context: VerifierContext, inputs:
         return RunReport(variant=inputs.variant, seconds=time.perf_counter() - began, failure=failure)
     seed = derive(context.oracle.seed, fingerprint(task), "programs", inputs.variant.value)
     request = evolve(request, plan=plan, seed=seed)
-    return _Sampler(candidate=candidate, task=task, inputs=inputs, context=context, request=request, expected=expected)
+    return Sampler(candidate=candidate, task=task, inputs=inputs, context=context, request=request, expected=expected)
 
 
 def _without_unused_memory(plan: LaunchPlan) -> LaunchPlan:
@@ -199,7 +218,7 @@ def _without_unused_memory(plan: LaunchPlan) -> LaunchPlan:
 
 
 @frozen(kw_only=True)
-class _Sampler:
+class Sampler:
     """Runs samples of one request's plan, as `stages.checks.sampled_run` decides."""
 
     candidate: Candidate
@@ -210,14 +229,16 @@ class _Sampler:
     expected: ExpectedRun
     is_excused: bool = False
     """Whether errors are measured against the whole result's scale, as the reference's own are."""
+    is_brief: bool = False
+    """Whether a few programs are all that is wanted, where others than the choice of a tuner have been looked at."""
 
     def first_requests(self) -> list[RunRequest]:
         """A small sample, and a scan where it could show more: at the declared sizes, and beyond of a single launch."""
-        few = LEAST_PROGRAMS if self.request.variant in _LEAST_LOOKED_AT else FEW_PROGRAMS
+        few = LEAST_PROGRAMS if self.is_brief or self.request.variant in _LEAST_LOOKED_AT else FEW_PROGRAMS
         sampled = evolve(self.request, num_programs=few)
         is_single = self.request.variant is Variant.BEYOND and len(self._num_programs) == 1
-        is_scanned = self.request.variant is Variant.DECLARED or is_single
-        if not is_scanned or sum(self._num_programs) <= FEW_PROGRAMS:
+        is_scanned = self._is_declared or is_single
+        if self.is_brief or not is_scanned or sum(self._num_programs) <= FEW_PROGRAMS:
             return [sampled]
         # where one launch works on what another left, the alternative to a whole scan is to run all programs
         lanes = SUM_LANES if len(self._num_programs) > 1 else SCAN_LANES
@@ -241,9 +262,11 @@ class _Sampler:
         hints = self._read_hints(first.results[1]) if len(first.results) > 1 else Hints()
         # a child that the scan's memory has ended says nothing about the candidate
         is_late = first.failure is not None and first.failure.outcome is Outcome.TIMEOUT
-        look = self._judge_reply(first) if first.results or is_late else None
-        is_declared = self.request.variant is Variant.DECLARED
-        steps = settle(look, hints, self._num_programs, is_declared, may_wait="while" in self.candidate.source)
+        look = self.judge_reply(first) if first.results or is_late else None
+        if self.is_brief and look is not None and not look.is_wrong:
+            return evolve(look.report, seconds=first.seconds + time.perf_counter() - began)
+        may_wait = "while" in self.candidate.source
+        steps = settle(look, hints, self._num_programs, self._is_declared, may_wait)
         settled = self._follow(steps)
         failure = None
         if settled.question is Question.SUM:
@@ -265,10 +288,14 @@ class _Sampler:
                     self.request, num_programs=wanted.num_programs, programs=wanted.programs, num_lanes=lanes
                 )
                 patience = PATIENCE if wanted.is_patient else 1
-                wanted = steps.send(self._judge_reply(self._run(request, patience)))
+                wanted = steps.send(self.judge_reply(self._run(request, patience)))
         except StopIteration as end:
             settled: Settled = end.value
             return settled
+
+    @property
+    def _is_declared(self) -> bool:
+        return self.request.variant is Variant.DECLARED and not self.is_brief
 
     @property
     def _grids(self) -> list[Grid]:
@@ -293,7 +320,7 @@ class _Sampler:
             return None
         reply = self._run(evolve(self.request, num_programs=1, programs=programs))
         result = None if reply.failure is not None else reply.results[0]
-        scanned = self._read(seen, _read_writers)
+        scanned = self.read(seen, is_scan=True)
         if result is None or result.failure is not None or not result.outputs or scanned is None:
             return None
         alone = from_bytes(result.outputs[0], self.request.plan.outputs[0])
@@ -307,12 +334,13 @@ class _Sampler:
         return reply.results[0] if is_done else None
 
     def _read_hints(self, result: RunResult) -> Hints | None:
-        outputs = self._read(result, _read_writers) if result.failure is None else None
+        outputs = self.read(result, is_scan=True) if result.failure is None else None
         if outputs is None or result.sample is None or len(result.sample) != len(self._grids):
             return None
         return read_hints(outputs, self._grids, result.sample)
 
-    def _judge_reply(self, reply: RunReply) -> Look:
+    def judge_reply(self, reply: RunReply) -> Look:
+        """What one sample shows."""
         plan, variant = self.request.plan, self.request.variant
         failure = reply.failure or reply.results[0].failure
         if failure is None:
@@ -320,23 +348,24 @@ class _Sampler:
         if failure is not None:
             return judge_failure(variant, failure, len(plan.launches))
         result = reply.results[0]
-        outputs = self._read(result, _read_bits)
+        outputs = self.read(result)
         if outputs is None or result.sample is None or len(result.sample) != len(plan.launches):
             failure = Failure(Outcome.BROKEN_PROTOCOL, "results are not as many or large as planned")
             return Look(report=RunReport(variant=variant, failure=failure))
         return judge_sample(variant, outputs, self._grids, result.sample, result.work)
 
-    def _read(self, result: RunResult, read: _ReadMarks) -> list[SampledOutput] | None:
+    def read(self, result: RunResult, is_scan: bool = False) -> list[SampledOutput] | None:
         """What a sample or a scan returned, or None where it does not fit the plan."""
         plan, expected = self.request.plan, self.expected
-        tainted = result.tainted if read is _read_bits else (b"",) * len(result.outputs)
+        tainted = (b"",) * len(result.outputs) if is_scan else result.tainted
         if {len(result.outputs), len(result.written), len(tainted), len(expected.expected)} != {len(plan.outputs)}:
             return None
         outputs = []
         for number, (view, wanted) in enumerate(zip(plan.outputs, expected.expected, strict=True)):
+            read = _read_writers if is_scan else _read_bits
             actual, written = from_bytes(result.outputs[number], view), read(result.written[number], view.shape)
-            spoilt = _read_bits(tainted[number], view.shape) if read is _read_bits else None
-            is_whole = spoilt is not None or read is not _read_bits
+            spoilt = None if is_scan else _read_bits(tainted[number], view.shape)
+            is_whole = spoilt is not None or is_scan
             if actual is None or written is None or not is_whole or actual.shape != wanted.shape:
                 return None
             outputs.append(
@@ -353,9 +382,6 @@ class _Sampler:
                 )
             )
         return outputs
-
-
-_ReadMarks = Callable[[bytes, tuple[int, ...]], NDArray[Any] | None]
 
 
 def _read_bits(bits: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:

@@ -7,6 +7,9 @@ the sum. So what a tuner launches must be right after itself and after the other
 could choose is run as such a call has it: launched once by itself and once by the last of the others, which is what
 Triton launches before the reset, and then for its result.
 
+Beyond the declared sizes a few programs are run so, and where they are wrong, or add to what others may have added to,
+the same programs once more as in a later call: both must leave the same.
+
 And later calls, in which nothing is measured, must launch what has been verified: nothing that only a measuring tuner
 calls may change what forward does.
 """
@@ -15,19 +18,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import starmap
 
+import numpy as np
 from attrs import evolve
 
-from ....core.candidate import Candidate, Failure, Recording, Variant
+from ....core.candidate import Candidate, Comparison, CompileReport, Failure, Recording, RunReport, Variant
 from ....core.outcome import Outcome
 from ....core.plan import Copy, Fill, Launch, LaunchPlan, plain_value
 from ....core.recipe.extensions import VerifierSpec
 from ....core.run import RunRequest
+from ....core.seeds import derive
 from ....core.task import Profile, Task
 from ....stages.checks.configurations import ConfigurationRun, ConfigurationsReport
+from ....stages.checks.declared_run import LEAST_PROGRAMS, SUM_LANES
+from ....stages.checks.sampled_run import SampledOutput
 from ....stages.compile_stage import find_recording
 from ....stages.judge_run import judge_run
 from ....stages.plan_validation import read_views, written_views
+from ....stages.tolerance import compare
+from ....stages.variant_inputs import VariantInputs
 from ...reference.oracle import ExpectedRun
 from ...sandbox.recording.plan_difference import find_difference
 from ..context import VerifierContext
@@ -35,12 +45,19 @@ from ..runs import prepare_run, run_prepared
 from .configurations import (
     Choice,
     describe_choice,
+    draw_choices,
+    find_large,
+    has_tuner,
     is_refused_by_compiler,
     record_choices,
+    record_each,
     report_unrun,
     with_recording,
 )
+from .declared import prepare_sample
 
+_MOST_SIZES = 2
+"""Of the declared sizes and those beyond; what shows at the declared ones alone is left to the compiled code."""
 _WHEN = "in the call that measures it on its own tensors (see reset_to_zero and restore_value)"
 
 Specialised = tuple[str, frozenset[tuple[str, str]]]
@@ -54,22 +71,87 @@ def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: Ver
 
 def _find_runs(candidate: Candidate, task: Task, context: VerifierContext) -> Iterator[ConfigurationRun]:
     report = candidate.evidence.compile
+    if report is None:
+        return
     whole, declared = (
-        find_recording(report, profile, task.dtypes[0]) if report is not None else None
-        for profile in (context.profile_of(task), Profile.DECLARED)
+        find_recording(report, profile, task.dtypes[0]) for profile in (context.profile_of(task), Profile.DECLARED)
     )
     if whole is not None and whole.plan is not None and whole.choices:
         yield from _run_whole(candidate, task, context, whole)
-    if (
-        declared is None
-        or declared.plan is None
-        or not declared.choices
-        or context.profile_of(task) is Profile.DECLARED
-    ):
-        return
-    num_known = len(whole.choices) if whole is not None else 0
-    if len(declared.choices) > num_known or _updates(declared.plan):
-        yield from _judge_as_data(candidate, task, context, declared, whole)
+    is_sampled = context.profile_of(task) is not Profile.DECLARED
+    if is_sampled and declared is not None and declared.plan is not None and declared.choices:
+        num_known = len(whole.choices) if whole is not None else 0
+        if len(declared.choices) > num_known or _updates(declared.plan):
+            yield from _judge_as_data(candidate, task, context, declared, whole)
+    yield from _sample_large(candidate, task, context, report)
+
+
+def _sample_large(
+    candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
+) -> Iterator[ConfigurationRun]:
+    """First calls beyond the declared sizes, or at them, each with another choice."""
+    last = [*find_large(candidate, task, context, report).items()][-_MOST_SIZES:]
+    large = {inputs: own for inputs, own in last if has_tuner(own)}
+    wanted: list[tuple[Recording, Choice]] = []
+    for at, own in enumerate(large.values()):
+        choices = draw_choices(tuple(map(len, own.choices)), derive(context.oracle.seed, candidate.sha256, "trials"))
+        wanted.append((own, choices[at % len(choices)]))
+    recordings = record_each(candidate, task, context, wanted, measured=())
+    for inputs, (own, choice), recording in zip(large, wanted, recordings, strict=True):
+        found = report_unrun(recording.failure) if recording.failure is not None else None
+        if recording.first_plan is not None:
+            needed = min(context.needed_bytes(task, inputs), context.budget.num_bytes)
+            with context.budget.asked(needed, task.task_id):
+                found = _compare(candidate, task, context, inputs, own, recording)
+        if found is not None and not is_refused_by_compiler(found.failure):
+            description = f"{describe_choice(own, choice)}, at {inputs.profile} sizes, {_WHEN}"
+            yield ConfigurationRun(choice=choice, description=description, report=found)
+
+
+def _compare(
+    candidate: Candidate,
+    task: Task,
+    context: VerifierContext,
+    inputs: VariantInputs,
+    known: Recording,
+    recording: Recording,
+) -> RunReport | None:
+    """The report of a few programs in a first call; where it is wrong or leaves a doubt, compared with later ones.
+
+    The same programs run in both, so that what others have to do with the results is the same. Where these may have
+    something to clear, all programs of the trials run at once before an objection. None: that cannot be said.
+    """
+    changed = with_recording(candidate, known, evolve(recording, plan=recording.first_plan))
+    first = prepare_sample(changed, task, context, inputs)
+    if isinstance(first, RunReport):
+        return first
+    look = first.judge_reply(context.sandbox.run(candidate.source, [evolve(first.request, num_programs=1)]))
+    if not (look.is_wrong or look.has_sums):
+        return look.report
+    later = prepare_sample(with_recording(candidate, known, recording), task, context, inputs)
+    if isinstance(later, RunReport):
+        return None
+    report = None
+    for lanes in (0, SUM_LANES):
+        requests = [evolve(each.request, num_programs=LEAST_PROGRAMS, num_lanes=lanes) for each in (later, first)]
+        reply = context.sandbox.run(candidate.source, requests)
+        if reply.failure is not None or any(result.failure is not None for result in reply.results):
+            return None
+        outputs = [each.read(result) for each, result in zip((later, first), reply.results, strict=True)]
+        if outputs[0] is None or outputs[1] is None:
+            return None
+        comparisons = tuple(starmap(_compare_output, zip(*outputs, strict=True)))
+        report = RunReport(variant=inputs.variant, comparisons=comparisons, seconds=reply.seconds)
+        if judge_run(report) is None:
+            break
+    return report
+
+
+def _compare_output(later: SampledOutput, first: SampledOutput) -> Comparison:
+    at = np.asarray(later.written, dtype=bool) & np.asarray(first.written, dtype=bool)
+    if later.actual.dtype.kind == "f":
+        at &= np.isfinite(later.actual)
+    return compare(first.actual[at], later.actual[at], first.dtype, first.dtype)
 
 
 def _judge_as_data(
