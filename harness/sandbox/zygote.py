@@ -296,7 +296,7 @@ def _is_closed(connection: socket.socket) -> bool:
 
 def main() -> None:
     """Import what all zygotes do, then fork one for each request."""
-    import_torch()
+    import_torch(is_own=True)
     gc.collect()
     gc.freeze()
     serve_forks(_be_zygote)
