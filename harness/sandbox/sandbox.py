@@ -98,7 +98,8 @@ class Sandbox:
         self._closed = False
         self._starter: threading.Thread | None = None
         self._generation = 0
-        self._is_borrowed = _root is not None
+        self.is_borrowed = _root is not None
+        """Whether the zygotes are another process's."""
         self._root, self._root_lock = _make_root() if _root is None else (_root, -1)
 
     def __enter__(self) -> Sandbox:
@@ -122,7 +123,7 @@ class Sandbox:
             zygote.close()
         if server is not None:
             server.close()
-        if not self._is_borrowed:
+        if not self.is_borrowed:
             shutil.rmtree(self._root, ignore_errors=True)
             with contextlib.suppress(OSError):
                 os.close(self._root_lock)
@@ -165,7 +166,7 @@ class Sandbox:
                 self.start()
 
         with self._lock:
-            if self._starter is None and not self._is_borrowed:
+            if self._starter is None and not self.is_borrowed:
                 self._starter = threading.Thread(target=start, name="start zygotes")
                 self._starter.start()
 
@@ -313,7 +314,7 @@ class Sandbox:
                 status, (answer,) = wire.read(ours.recv, 1 << 32)
                 return read_end(status, answer, token, job.limits)
             except (OSError, ValueError) as error:
-                if attempt == 2 or self._closed or self._is_borrowed:
+                if attempt == 2 or self._closed or self.is_borrowed:
                     raise SandboxError(f"the {job.mode} zygote is broken: {error}; {zygote.last_words()}") from error
                 zygote.close()
                 shutil.rmtree(scratch, ignore_errors=True)

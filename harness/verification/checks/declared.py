@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -97,10 +98,8 @@ def _sample(
     recording = find_recording(compiled, Profile.DECLARED, declared.dtype)
     is_possible = recording is not None and recording.plan is not None and not recording.plan.operators
     if is_possible and context.oracle.is_within_reach(task):
-        reports = _find_reports(candidate, task, context, [declared])
-        if is_wanted and all(judge_run(report) is None for report in reports):
-            reports += _find_reports(candidate, task, context, later_variants(task, context))
-        return reports
+        wanted = [declared, *later_variants(task, context)] if is_wanted else [declared]
+        return _find_reports(candidate, task, context, wanted)
     reached = [each for each in later_variants(task, context) if each.profile in (Profile.BETWEEN, Profile.BEYOND)]
     if is_possible and is_wanted and reached:
         # as far as the judge can follow; the declared sizes themselves are left to a GPU
@@ -138,21 +137,11 @@ def _sample_each(
                 break
         else:
             samplers[inputs.variant] = made
-    requests = {variant: sampler.first_requests() for variant, sampler in samplers.items()}
-    flat = [request for several in requests.values() for request in several]
-    reply = context.sandbox.run(candidate.source, flat) if flat else RunReply()
-    if reply.failure is not None and len(samplers) > 1:  # one took the others down with it
-        reply = RunReply()
-    results = iter(reply.results)
+    replies = _run_first(candidate, context, list(samplers.values()))
     ordered: list[RunReport] = []
     for inputs in variants:
         if inputs.variant in samplers:
-            own = RunReply(
-                results=tuple(itertools.islice(results, len(requests[inputs.variant]))),
-                failure=reply.failure,
-                seconds=reply.seconds / len(samplers),
-            )
-            reports[inputs.variant] = samplers[inputs.variant].run(own)
+            reports[inputs.variant] = samplers[inputs.variant].run(next(replies))
         if inputs.variant not in reports:
             break
         ordered.append(reports[inputs.variant])
@@ -160,6 +149,27 @@ def _sample_each(
         if judge_run(ordered[-1]) is not None:
             break
     return ordered
+
+
+def _run_first(candidate: Candidate, context: VerifierContext, samplers: Sequence[_Sampler]) -> Iterator[RunReply]:
+    """Each sampler's first runs: all in one child, or the first sampler's in one beside the others', if there is room.
+
+    So what is seen at the declared sizes is judged while others are looked at.
+    """
+
+    def run(several: Sequence[_Sampler]) -> list[RunReply]:
+        requests = [sampler.first_requests() for sampler in several]
+        reply = context.sandbox.run(candidate.source, list(itertools.chain(*requests)))
+        if reply.failure is not None and len(several) > 1:  # one took the others down with it
+            reply = RunReply()
+        results, seconds = iter(reply.results), reply.seconds / len(several)
+        parts = (tuple(itertools.islice(results, len(own))) for own in requests)
+        return [RunReply(results=part, failure=reply.failure, seconds=seconds) for part in parts]
+
+    parts = [samplers] if context.sandbox.is_borrowed else [samplers[:1], samplers[1:]]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        for replies in pool.map(run, filter(None, parts)):
+            yield from replies
 
 
 def sample_declared(candidate: Candidate, task: Task, context: VerifierContext) -> RunReport:
