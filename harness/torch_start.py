@@ -1,13 +1,14 @@
 """Importing PyTorch without its compiler, in processes that seldom compile.
 
 The first fake or meta tensor imports all of `torch._dynamo`, which takes nearly as long as torch itself, to read two
-settings and to mark functions that Dynamo is to leave alone; and `symbolic_shapes`, with sympy, for two functions that
-it seldom calls. `import_torch` leaves modules in their places that do just that, and become the real ones when
-anything else of them is asked for.
+settings and to mark functions that Dynamo is to leave alone; and `symbolic_shapes`, with sympy, to ask whether what it
+knows is known. `import_torch` leaves modules in their places that do just that, and become the real ones when anything
+else of them is asked for.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
 import sys
@@ -18,13 +19,38 @@ from typing import Any
 
 _DYNAMO = "torch._dynamo"
 _SYMBOLS = "torch.fx.experimental.symbolic_shapes"
+_DISTRIBUTED = "torch.distributed.tensor"
 _LOADING = threading.RLock()
+_SELDOM_CALLED = ("_iterate_nodes", "compute_unbacked_bindings", "free_unbacked_symbols", "guarding_hint_or_throw")
+"""What tensors without values import of `symbolic_shapes` whatever they do."""
+_GUARDS = ("expect_true", "guard_or_false", "guard_or_true", "guard_size_oblivious", "statically_known_true")
+_WITHOUT_SYMBOLS: Mapping[str, Callable[..., Any]] = {
+    **dict.fromkeys(_GUARDS, lambda condition, *_: condition),
+    "_iterate_exprs": lambda _: (),
+    "has_free_symbols": lambda _: False,
+    "has_free_unbacked_symbols": lambda _: False,
+    "has_guarding_hint": lambda _: True,
+    "is_nested_int": lambda _: False,
+    "sym_and": lambda *conditions: all(conditions),
+    "sym_eq": lambda one, other: one == other or (type(one) is not int and list(one) == list(other)),
+    "sym_or": lambda *conditions: any(conditions),
+}
+"""What others return for known conditions and sizes, and for tensors of such sizes."""
+
+
+def _is_known(value: Any) -> bool:
+    if hasattr(value, "_has_symbolic_sizes_strides"):
+        return not value._has_symbolic_sizes_strides
+    numbers = value if isinstance(value, (tuple, list)) else (value,)
+    return all(type(each) in (bool, int) for each in numbers)
 
 
 class _Lazy(ModuleType):
     """Stands for a module, with some of its functions; without `__path__`, so that importing a part loads it all."""
 
-    def __init__(self, name: str, functions: Mapping[str, Callable[..., Any]], before_load: Callable[[], None]) -> None:
+    def __init__(
+        self, name: str, functions: Mapping[str, Callable[..., Any]], before_load: Callable[[], None] = lambda: None
+    ) -> None:
         super().__init__(name)
         spec = importlib.util.find_spec(name)
         assert spec is not None
@@ -33,7 +59,8 @@ class _Lazy(ModuleType):
         vars(self).update(functions, standing_in=tuple(functions), before_load=before_load)
         sys.modules[name] = self
         parent, _, child = name.rpartition(".")
-        setattr(sys.modules[parent], child, self)
+        if parent:
+            setattr(sys.modules[parent], child, self)
 
     def __getattr__(self, name: str) -> Any:
         with _LOADING:
@@ -59,14 +86,28 @@ class _Lazy(ModuleType):
         self.__class__ = ModuleType  # type: ignore[assignment]  # at last: other threads wait for the whole
 
 
-def import_torch() -> None:
-    """Import torch, and neither Dynamo, but for its settings, nor sympy, unless they are there already."""
+def import_torch(is_own: bool = False) -> None:
+    """Import torch, and neither Dynamo, but for its settings, nor sympy, unless they are there already.
+
+    `is_own`: no tensor of this process will ever be distributed. Torch asks for the class of those that are, and keeps
+    what it is told.
+    """
+    is_collecting = gc.isenabled()
+    gc.disable()  # what modules make is there to stay, and walking it takes a fifth of the time
     import torch.fx.experimental  # noqa: F401
 
+    if is_own:
+        gc.freeze()
+    if is_collecting:
+        gc.enable()
     if _DYNAMO not in sys.modules:
         _put_off_dynamo()
     if _SYMBOLS not in sys.modules:
         _put_off_symbols()
+    if "sympy" not in sys.modules:
+        _Lazy("sympy", {"Basic": type("_NoSymbol", (), {})})
+    if is_own and _DISTRIBUTED not in sys.modules:
+        _Lazy(_DISTRIBUTED, {"DTensor": type("_NoTensor", (), {})})
 
 
 def _put_off_dynamo() -> None:
@@ -93,12 +134,15 @@ def _put_off_dynamo() -> None:
 
 def _put_off_symbols() -> None:
     def stand_in_for(name: str) -> Callable[..., Any]:
+        answer = _WITHOUT_SYMBOLS.get(name)
+
         def stand_in(*given: Any, **named: Any) -> Any:
+            if answer is not None and not named and all(_is_known(each) for each in given):
+                return answer(*given)
             vars(lazy).pop(name, None)
             return getattr(lazy, name)(*given, **named)
 
         return stand_in
 
-    # what fake tensors import whatever they do
-    names = ("compute_unbacked_bindings", "free_unbacked_symbols")
-    lazy = _Lazy(_SYMBOLS, {name: stand_in_for(name) for name in names}, lambda: None)
+    functions = {name: stand_in_for(name) for name in (*_SELDOM_CALLED, *_WITHOUT_SYMBOLS)}
+    lazy = _Lazy(_SYMBOLS, functions | {"GuardOnDataDependentSymNode": type("_NeverRaised", (Exception,), {})})

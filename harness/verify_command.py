@@ -146,6 +146,9 @@ def _judge(
             print_result(plain, render_verdict(plain), as_json)
 
     receive = show if unordered else in_order(show)
+    from .torch_start import import_torch
+
+    import_torch(is_own=True)
     from .verification.verifier import open_verifier
 
     with open_verifier(config, sandbox=sandbox) as verifier:

@@ -112,14 +112,14 @@ class FrameError(ValueError):
     """The bytes are no frame, or a frame that is larger than agreed."""
 
 
-def encode(header: dict[str, Any], blobs: Sequence[bytes] = ()) -> bytes:
+def encode(header: dict[str, Any], blobs: Sequence[bytes | bytearray] = ()) -> bytes:
     """Return the frame's bytes."""
     text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
     lengths = b"".join(_LENGTH.pack(len(blob)) for blob in blobs)
     return b"".join((_HEAD.pack(_MAGIC, len(text), len(blobs)), lengths, text, *blobs))
 
 
-def read(receive: Callable[[int], bytes], max_bytes: int) -> Answer:
+def read(receive: Callable[[int], bytes | memoryview], max_bytes: int) -> Answer:
     """Read one frame through `receive(n)`, which returns at most n bytes and b"" at the end of the stream."""
     magic, text_length, num_blobs = _HEAD.unpack(_exactly(receive, _HEAD.size))
     if magic != _MAGIC or text_length > min(max_bytes, MAX_JSON_BYTES) or num_blobs > MAX_BLOBS:
@@ -136,11 +136,11 @@ def read(receive: Callable[[int], bytes], max_bytes: int) -> Answer:
     return header, [_exactly(receive, length) for length in lengths]
 
 
-def decode(data: bytes) -> Answer:
+def decode(data: bytes | memoryview) -> Answer:
     """Return the one frame that `data` is; anything after it is an error."""
     position = 0
 
-    def receive(count: int) -> bytes:
+    def receive(count: int) -> bytes | memoryview:
         nonlocal position
         piece = data[position : position + count]
         position += len(piece)
@@ -152,7 +152,7 @@ def decode(data: bytes) -> Answer:
     return frame
 
 
-def _exactly(receive: Callable[[int], bytes], count: int) -> bytes:
+def _exactly(receive: Callable[[int], bytes | memoryview], count: int) -> bytes:
     pieces = []
     while count:
         piece = receive(min(count, 1 << 20))

@@ -183,10 +183,10 @@ class Zygote:
         if os.getpid() != own_pid:
             os._exit(1)  # a fork of the candidate's that came back here: one process answers
         header["seconds"] = time.perf_counter() - started
-        data = bytes.fromhex(order["token"]) + wire.encode(header, results)
-        position = 0
-        while position < len(data):
-            position += os.write(answer, data[position : position + (1 << 20)])
+        for data in (bytes.fromhex(order["token"]), wire.encode(header, results)):
+            position = 0
+            while position < len(data):
+                position += os.write(answer, memoryview(data)[position : position + (1 << 20)])
 
     def _read_answer(self, job: _Job) -> None:
         while piece := self._read(job.answer_pipe):
@@ -282,7 +282,7 @@ class Zygote:
             "cpu_s": usage.ru_utime + usage.ru_stime,
         }
         with job.connection as connection, contextlib.suppress(OSError):
-            connection.sendall(wire.encode(reply, [bytes(job.answer)]))
+            connection.sendall(wire.encode(reply, [job.answer]))
 
 
 def _is_closed(connection: socket.socket) -> bool:
@@ -296,7 +296,7 @@ def _is_closed(connection: socket.socket) -> bool:
 
 def main() -> None:
     """Import what all zygotes do, then fork one for each request."""
-    import_torch()
+    import_torch(is_own=True)
     gc.collect()
     gc.freeze()
     serve_forks(_be_zygote)
@@ -321,6 +321,7 @@ def _be_zygote(control: socket.socket, request: bytes, _: list[int]) -> None:
         os.environ[name] = order["scratch"]
     tempfile.tempdir = None  # forget the server's
     perform = _prepare(order["mode"], order["target"], order["scratch"])
+    sys.dont_write_bytecode = True  # no child leaves any
     syscalls.fill_holes()
     gc.collect()
     gc.freeze()

@@ -34,7 +34,7 @@ _END_TIMEOUT_S = 5.0
 _NEARLY = 0.75
 """Of the limit. The kernel counts seconds by its ticks where it limits them, and precisely where it tells them:
 beside other work these may be far less. SIGXCPU is believed as it is; SIGKILL may be for want of memory, too."""
-_INHERITED = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH")
+_INHERITED = ("LD_LIBRARY_PATH", "PYTHONDONTWRITEBYTECODE", "PYTHONHOME", "PYTHONPATH")
 """All that a child has of the judge's environment, so that it finds no token of the user's there."""
 
 
@@ -44,7 +44,6 @@ def start_server(seed: int) -> ForkServer:
     environment |= {"PATH": os.defpath, "LC_ALL": "C.UTF-8", "PYTHONNOUSERSITE": "1"}
     environment["PYTHONHASHSEED"] = str(derive(seed, "hash") % 2**32)
     environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    environment |= {"PYTHONDONTWRITEBYTECODE": "1"}
     environment |= {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}  # no candidate meets a GPU
     return ForkServer(f"{__package__}.zygote", environment, "the zygotes' process", is_logged=True)
 
@@ -178,7 +177,7 @@ def read_end(status: dict[str, Any], answer: bytes, token: bytes, limits: Limits
         return Died(failure=Failure(Outcome.TIMEOUT, f"used {limits.cpu_s} s of CPU time"))
     if code == -signal.SIGSYS:
         return Died(failure=Failure(Outcome.FORBIDDEN_CALL, "ended by SIGSYS"))
-    body = answer[len(CONFINED) :]
+    body = memoryview(answer)[len(CONFINED) :]
     if code != 0 or not body:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
         failure = Failure(Outcome.CRASHED, f"ended {how} before it answered")

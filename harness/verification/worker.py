@@ -39,7 +39,7 @@ def main() -> None:
 
 def _warm_up() -> None:
     """Do what takes seconds when it is first done, so that workers start with it."""
-    import_torch()
+    import_torch(is_own=True)
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 

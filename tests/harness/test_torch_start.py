@@ -57,10 +57,30 @@ SYMBOLS = """
 import os
 import sys
 from tritonrl.harness.torch_start import import_torch
-import_torch()
+import_torch(is_own=True)
+import torch
 import torch.fx.experimental.symbolic_shapes as lazy
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-assert "sympy" not in sys.modules
+from torch._subclasses.fake_tensor import FakeTensorMode
+from tritonrl.harness.torch_start import _WITHOUT_SYMBOLS
+with FakeTensorMode():
+    drawn = torch.softmax(torch.nn.Linear(3, 4)(torch.randn(2, 3)), dim=-1)
+    assert (torch.empty_like(drawn).expand(5, 2, 4) + drawn.sum()).clone().shape == (5, 2, 4)
+assert "sympy.core" not in sys.modules
+assert "torch.distributed.tensor._api" not in sys.modules
+CALLS = [
+    *((name, (known,)) for name in _WITHOUT_SYMBOLS if name != "sym_eq" for known in (False, True)),
+    *(("sym_eq", each) for each in ((2, 2), (2, 3), ((2, 3), [2, 3]), ((2, 3), [2]), (torch.Size([2]), (2,)))),
+    *((name, each) for name in ("sym_and", "sym_or") for each in ((True, False), (True, True), (False, False))),
+    *((name, (drawn,)) for name in ("_iterate_exprs", "has_free_symbols", "has_free_unbacked_symbols")),
+]
+
+def call_each():
+    found = (getattr(lazy, name)(*given) for name, given in CALLS)
+    return [each if type(each) is bool else list(each) for each in found]
+
+found = call_each()
+assert "sympy.core" not in sys.modules
 for use in sys.argv[1:]:
     if os.fork() == 0:
         break
@@ -68,7 +88,8 @@ for use in sys.argv[1:]:
 else:
     sys.exit()
 exec(use)
-assert "sympy" in sys.modules
+assert "sympy.core" in sys.modules
+assert found == call_each()
 assert type(lazy).__name__ == "module"
 assert sys.modules[lazy.__name__] is lazy is sys.modules["torch.fx.experimental"].symbolic_shapes
 assert lazy.free_unbacked_symbols.__module__ == lazy.__name__
