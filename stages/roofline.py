@@ -82,6 +82,8 @@ class EagerOperator:
 
     name: str
     num_bytes: int
+    most_elements: int = 0
+    """Of the largest tensor that it takes or returns."""
     matmul_flops: int = 0
     dtype: str = "float32"
     axes: tuple[int, ...] = ()

@@ -65,6 +65,7 @@ class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             EagerOperator(
                 name=str(func),
                 num_bytes=sum(t.numel() * t.element_size() for t in tensors),
+                most_elements=max(t.numel() for t in tensors),
                 matmul_flops=num_flops,
                 dtype=dtype_name(outputs[0]),
                 axes=axes,

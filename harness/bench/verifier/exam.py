@@ -31,7 +31,8 @@ from ....core.task import Example, Task
 from ....core.text.named_sizes import read_sizes
 from ....core.verdict import Verdict
 from ...errors import TaskError, TooLargeError
-from ...reference.sizes.declared_sizes import measure, with_declared
+from ...reference.operators import trace_declared
+from ...reference.sizes.declared_sizes import with_declared
 from ...sandbox.confinement.watch import count_kills, descendants
 from ...side_by_side import map_side_by_side
 from ...tasks.suites import corpus_examples
@@ -42,6 +43,8 @@ _INTERVAL_S = 0.25
 _MOST_DRAWS = 20
 LEAST_BYTES, MOST_BYTES = 16 << 20, 14 << 30
 _MOST_FLOPS = 4e12
+_MOST_ELEMENTS = 2**31 - 1
+"""Of a tensor, on the way too: teachers count in 32 bits."""
 _LEAST_SIZE = 8
 """Smaller constants count taps, groups and heads."""
 _MOST_DOUBLINGS = 24
@@ -249,17 +252,19 @@ def enlarge(task: Task, seed: int, most_bytes: int = MOST_BYTES) -> tuple[Task, 
     low, high = math.log(min(LEAST_BYTES, most_bytes)), math.log(most_bytes)
     wanted = math.exp(draw.uniform(low, high))
     names = [name for name, size in read_sizes(task.source).items() if size >= _LEAST_SIZE and name in dict(task.tiny)]
-    num_bytes, _ = measure(task)
+    num_bytes = trace_declared(task)[1]
     for _ in range(_MOST_DOUBLINGS):
         if num_bytes >= wanted or not names:
             break
         name = draw.choice(names)
         larger = with_declared(task, ((name, 2 * read_sizes(task.source)[name]),))
         try:
-            found, flops = measure(larger)
+            operators, found = trace_declared(larger)
         except TaskError:
-            found, flops = math.inf, 0.0
-        if found > most_bytes or flops > _MOST_FLOPS:
+            operators, found = (), math.inf
+        flops = sum(operator.matmul_flops for operator in operators)
+        elements = max((operator.most_elements for operator in operators), default=0)
+        if found > most_bytes or flops > _MOST_FLOPS or elements > _MOST_ELEMENTS:
             names.remove(name)
         else:
             task, num_bytes = larger, found
