@@ -192,6 +192,17 @@ def test_what_reinforcement_gained_is_what_its_tables_say(tables: str, document:
     assert comparison.draw_curves(found) == (folder / "curves.svg").read_text(), again
 
 
+@committed
+def test_what_rehearsal_keeps_is_what_its_tables_say() -> None:
+    """The findings' table of runs that rehearse has the gains that the tables give."""
+    found = comparison.read_runs([ROOT / "results" / "rl-rehearsal"])
+    text = (ROOT / "docs" / "findings" / "reinforcement.md").read_text()
+    for gain in comparison.find_gains(found):
+        if gain.group == "all" or gain.group.startswith("level "):
+            place = f"{gain.figure} at {gain.temperature:g}, {gain.group}"
+            assert f"| {place} | {gain.sides[0]} | {gain.sides[1]} | {gain.points} |" in text
+
+
 def differing(first: Any, second: Any, path: str = "") -> list[str]:
     """The places where two trees differ by more than rounding."""
     if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys():
