@@ -2,7 +2,8 @@
 
 Mechanism: own
 Task: many_tiles
-Outcome: wrong_values unsupported
+Outcome: wrong_values
+Also: unsupported@full
 Stage: full
 """
 

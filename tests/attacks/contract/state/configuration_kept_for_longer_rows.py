@@ -2,7 +2,8 @@
 
 Mechanism: own
 Task: row_softmax
-Outcome: wrong_values output_not_written
+Outcome: wrong_values
+Also: output_not_written@full
 Stage: full
 """
 
