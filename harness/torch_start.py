@@ -3,7 +3,7 @@
 The first fake or meta tensor imports all of `torch._dynamo`, which takes nearly as long as torch itself, to read two
 settings and to mark functions that Dynamo is to leave alone; and `symbolic_shapes`, with sympy, to ask whether what it
 knows is known. `import_torch` leaves modules in their places that do just that, and become the real ones when anything
-else of them is asked for.
+else of them is asked for; all but the first in processes of ours alone.
 """
 
 from __future__ import annotations
@@ -87,26 +87,27 @@ class _Lazy(ModuleType):
 
 
 def import_torch(is_own: bool = False) -> None:
-    """Import torch, and neither Dynamo, but for its settings, nor sympy, unless they are there already.
+    """Import torch, and not Dynamo, but for its settings, unless it is there already.
 
-    `is_own`: no tensor of this process will ever be distributed. Torch asks for the class of those that are, and keeps
-    what it is told.
+    `is_own`: nor sympy. No size of this process will ever be a symbol, and no tensor distributed. Torch asks for the
+    classes of those that are, and keeps what it is told, so that a user's program has to have the real ones.
     """
     is_collecting = gc.isenabled()
     gc.disable()  # what modules make is there to stay, and walking it takes a fifth of the time
     import torch.fx.experimental  # noqa: F401
 
-    if is_own:
-        gc.freeze()
     if is_collecting:
         gc.enable()
     if _DYNAMO not in sys.modules:
         _put_off_dynamo()
+    if not is_own:
+        return
+    gc.freeze()
     if _SYMBOLS not in sys.modules:
         _put_off_symbols()
     if "sympy" not in sys.modules:
         _Lazy("sympy", {"Basic": type("_NoSymbol", (), {})})
-    if is_own and _DISTRIBUTED not in sys.modules:
+    if _DISTRIBUTED not in sys.modules:
         _Lazy(_DISTRIBUTED, {"DTensor": type("_NoTensor", (), {})})
 
 

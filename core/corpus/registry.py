@@ -178,16 +178,8 @@ SUPERSEDED: frozenset[str] = frozenset(
         *("reduction", "argmax", "softmax", "log_softmax", "layer_norm", "rms_norm", "matmul", "group_norm"),
         *("instance_norm", "layer_norm_nd", "batch_norm", "dim_reduction", "dim_argmax", "dim_softmax", "l1_norm"),
         *("l2_norm", "channel_rms_norm", "cumulative_sum", "cumulative_product", "masked_product", "activation"),
-        *(
-            "batched_matmul",
-            "matmul_shapes",
-            "attention",
-            "matvec",
-            "conv",
-            "depthwise_conv",
-            "pointwise_conv",
-            "grouped_conv",
-        ),
+        *("batched_matmul", "matmul_shapes", "attention", "matvec", "conv", "depthwise_conv", "pointwise_conv"),
+        "grouped_conv",
         *("separable_conv", "transposed_conv", "max_pool", "avg_pool", "unary"),
         *(name for name, family in TABLE.items() if family.level == 2 and family.part < 4),
     ]

@@ -66,7 +66,7 @@ GLU = make_operation(
 SUBTRAHEND = make_operation("subtrahend", "{x} - {v}", "subtract {v}", operand=Operand.VECTOR)
 POINTWISE: tuple[Operation, ...] = (*ACTIVATIONS, MISH, RELU6, CELU, SELF_GATE, SOFT_CAP)
 PLAIN = (SCALE, SHIFT, CLAMP, DIVIDE, SCALE, BIAS, BIAS, GAIN, SUBTRAHEND, RESIDUAL, SUBTRACT, GATE, LEARNED_SCALE)
-_PLAIN = (*PLAIN, LEARNED_SCALE, LEARNED_SCALE, GLU, GLU)
+_OF_THE_FIELD = (*PLAIN, LEARNED_SCALE, LEARNED_SCALE, GLU, GLU)
 PAIRS: tuple[tuple[Operation, Operation], ...] = (
     *((LEARNED_SCALE, BIAS), (SCALE, BIAS), (GAIN, BIAS), (GAIN, SHIFT), (MINUS, DIVIDE), (MINUS, SCALE)),
     *((MINUS, DIVIDE), (LEARNED_SCALE, MINUS), (SHIFT, DIVIDE)),
@@ -105,7 +105,7 @@ class Chain:
     used: set[str] = field(factory=set)
     num_kernels: int = 0
     num_steps: int = 0
-    pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = (POINTWISE, _PLAIN)
+    pointwise: tuple[tuple[Operation, ...], tuple[Operation, ...]] = (POINTWISE, _OF_THE_FIELD)
     """Functions of one value, and those with numbers, parameters or further inputs; as often one as the other."""
     pairs: tuple[tuple[Operation, Operation], ...] = PAIRS
     num_layers: int = 3

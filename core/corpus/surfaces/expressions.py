@@ -268,3 +268,17 @@ def _write_other(node: ast.expr, least: int, quote: str) -> str:
         return f"({text})" if least > 6 else text
     text = ast.unparse(node)
     return f"({text})" if least > _LEAST else text
+
+
+def target_of(node: ast.stmt) -> str:
+    """Return the name that a statement assigns alone; empty for anything else."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+        return node.targets[0].id
+    return ""
+
+
+def value_of(node: ast.stmt) -> ast.expr:
+    """Return the expression of a statement that has one."""
+    value = node.value  # type: ignore[attr-defined]
+    assert isinstance(value, ast.expr)
+    return value

@@ -9,35 +9,27 @@ from ..builder.draw import Draw
 from .dialects import Dialect, weighted
 from .expressions import (
     assign,
-    assign_own,
     attribute_of_self,
     call,
-    dotted,
     name,
     names_in,
     own,
-    path_of,
     rename_in,
     replace_in,
     replaced,
+    target_of,
+    value_of,
     walk,
     write_expression,
 )
-from .networks import is_network, keeps_order, list_layers, share_modules
+from .networks import is_network, list_layers, share_modules
 from .operators import ROOTS, find_operator
-from .parameters import draws_numbers
 from .program import Method, Program
+from .sequences import make_sequential
 
 _TEMPORARIES = ("y", "h", "out", "z", "t", "hidden", "result", "feat")
 _MOST_NESTED, _MOST_LETTERS = 4, 96
 _AUGMENTED = (ast.Add, ast.Sub, ast.Mult, ast.Div)
-
-
-def target_of(node: ast.stmt) -> str:
-    """Return the name that a statement assigns alone; empty for anything else."""
-    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-        return node.targets[0].id
-    return ""
 
 
 def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
@@ -53,7 +45,7 @@ def arrange_flow(program: Program, dialect: Dialect, draw: Draw) -> None:
     if is_of_layers and of_layers.chance(0.65) and list_layers(program, of_layers):
         return
     if draw.chance(dialect.sequential):
-        _make_sequential(program, draw, is_of_layers)
+        make_sequential(program, draw, is_of_layers)
     if draw.chance(2 * dialect.helper_methods):
         _make_root(program, draw)
     if draw.chance(dialect.helper_methods):
@@ -83,7 +75,7 @@ def _end(program: Program, dialect: Dialect, draw: Draw) -> None:
     before_name = target_of(body[-2]) if len(body) > 1 else ""
     if isinstance(last.value, ast.Name):
         if before_name == last.value.id and not draw.chance(dialect.returns_name):
-            body[-2:] = [ast.Return(value=_value(body[-2]))]
+            body[-2:] = [ast.Return(value=value_of(body[-2]))]
         return
     inputs = {argument.name for argument in program.arguments}
     if draw.chance(dialect.returns_name * 0.5):
@@ -95,12 +87,6 @@ def _end(program: Program, dialect: Dialect, draw: Draw) -> None:
 
 def _uses(node: ast.AST, wanted: str) -> int:
     return sum(found == wanted for found in names_in(node))
-
-
-def _value(node: ast.stmt) -> ast.expr:
-    value = node.value  # type: ignore[attr-defined]
-    assert isinstance(value, ast.expr)
-    return value
 
 
 def _depth(node: ast.AST) -> int:
@@ -123,7 +109,7 @@ def _join(body: list[ast.stmt], draw: Draw) -> None:
     """Write a step of arithmetic and the next one in one statement: `x * self.scale + self.bias`."""
     place = 0
     while place < len(body) - 1:
-        values = (_value(body[place]), _value(body[place + 1]))
+        values = (value_of(body[place]), value_of(body[place + 1]))
         is_pair = all(isinstance(value, ast.BinOp) and isinstance(value.op, _AUGMENTED) for value in values)
         if not (is_pair and _is_joinable(body, place) and draw.chance(0.4) and _put_in_next(body, place)):
             place += 1
@@ -134,14 +120,14 @@ def _is_joinable(body: list[ast.stmt], place: int) -> bool:
     made, following, target = body[place], body[place + 1], target_of(body[place])
     is_rebound = target_of(following) == target or isinstance(following, ast.Return)
     is_free = is_rebound or not any(_uses(node, target) for node in body[place + 2 :])
-    is_short = _depth(_value(made)) + _depth(_value(following)) <= _MOST_NESTED
-    is_short = is_short and _length(_value(made)) + _length(_value(following)) < _MOST_LETTERS
-    return is_free and is_short and _uses(_value(following), target) == 1
+    is_short = _depth(value_of(made)) + _depth(value_of(following)) <= _MOST_NESTED
+    is_short = is_short and _length(value_of(made)) + _length(value_of(following)) < _MOST_LETTERS
+    return is_free and is_short and _uses(value_of(following), target) == 1
 
 
 def _put_in_next(body: list[ast.stmt], place: int) -> bool:
     """Write a statement's value into the next statement, in its place."""
-    _substitute(body[place + 1], target_of(body[place]), _value(body[place]))
+    _substitute(body[place + 1], target_of(body[place]), value_of(body[place]))
     del body[place]
     return True
 
@@ -150,7 +136,7 @@ def _substitute(node: ast.stmt, wanted: str, value: ast.expr) -> None:
     def change(found: ast.expr) -> ast.expr | None:
         return value if isinstance(found, ast.Name) and found.id == wanted else None
 
-    node.value = replaced(_value(node), change)  # type: ignore[attr-defined]
+    node.value = replaced(value_of(node), change)  # type: ignore[attr-defined]
 
 
 def _name_each(program: Program, draw: Draw, is_each: bool) -> None:
@@ -163,7 +149,7 @@ def _name_each(program: Program, draw: Draw, is_each: bool) -> None:
     chosen = draw.choice(free)
     current: dict[str, str] = {}
     for place, node in enumerate(body):
-        value = _value(node)
+        value = value_of(node)
         rename_in(value, current)
         target = target_of(node)
         if not target or target not in {argument.name for argument in program.arguments}:
@@ -229,7 +215,7 @@ def _work_in_place(program: Program) -> None:
     """Write `x = x + y` as `x += y`, where `x` is no input of the model any more."""
     fresh: set[str] = set()
     for place, node in enumerate(program.forward):
-        target, value = target_of(node), _value(node)
+        target, value = target_of(node), value_of(node)
         if target in fresh and isinstance(value, ast.BinOp) and _adds_to(value, target):
             program.forward[place] = ast.AugAssign(
                 target=ast.Name(id=target, ctx=ast.Store()), op=value.op, value=value.right
@@ -253,103 +239,16 @@ def _makes_new(value: ast.expr) -> bool:
 _NEW = frozenset({"matmul", "relu", "sigmoid", "tanh", "gelu", "silu", "softplus", "leaky_relu", "elu", "clamp", "mm"})
 
 
-def _module_of(node: ast.stmt, program: Program, current: str) -> str:
-    """Return the attribute of a statement `x = self.attribute(x)` with a module; empty for anything else."""
-    value = getattr(node, "value", None)
-    if not isinstance(value, ast.Call) or len(value.args) != 1 or value.keywords:
-        return ""
-    (given,) = value.args
-    attribute = attribute_of_self(value.func)
-    made = program.attributes().get(attribute)
-    if not isinstance(given, ast.Name) or given.id != current or made is None or not isinstance(made, ast.Call):
-        return ""
-    is_layer = path_of(made.func).startswith("nn.") and path_of(made.func) != "nn.Parameter"
-    return attribute if is_layer else ""
-
-
-_CONTAINERS = ("layers", "net", "seq", "block", "model")
-
-
-def _find_run(program: Program, begin: int = 0, is_of_layers: bool = False) -> tuple[int, list[str]]:
-    """Return the first statements that call one module after another: where they begin, and the attributes.
-
-    Only the first of them may draw numbers, but where there are several layers.
-    """
-    first, made = program.arguments[0].name, program.attributes()
-    start, run = begin, list[str]()
-    for place, node in enumerate(program.forward[begin:], begin):
-        if is_of_layers and not run:
-            first = next((found for found in names_in(_value(node)) if found != "self"), "")
-        found = _module_of(node, program, first)
-        is_next = found and found not in run and (is_of_layers or not draws_numbers(made[found]))
-        if run and is_next and (not is_of_layers or target_of(node) == first or isinstance(node, ast.Return)):
-            run.append(found)
-        elif len(run) > 1:
-            break
-        else:
-            start, run = place, [found] if found else []
-        if is_of_layers and run:
-            first = target_of(node)
-    return start, run
-
-
-def _make_sequential(program: Program, draw: Draw, is_of_layers: bool) -> None:
-    """Put modules that follow one another into `nn.Sequential`, in several where there are several layers."""
-    start, run = _find_run(program, 0, is_of_layers)
-    if not is_of_layers:
-        _put_in_sequence(program, draw, start, run, ())
-        return
-    shortens = draw.chance(0.4)
-    while run:
-        made = program.attributes()
-        cuts = [place for place, one in enumerate(run) if place > 1 and draws_numbers(made[one])]
-        if shortens and cuts:
-            run = run[: cuts[0]]
-        has_products = any("Linear" in path_of(made[one].func) for one in run)  # type: ignore[attr-defined]
-        wanted = ("classifier", "head", "mlp") if has_products else ("features", "stem", "body", "stage", "encoder")
-        is_put = keeps_order(program, run) and _put_in_sequence(program, draw, start, run, wanted)
-        start, run = _find_run(program, start + (1 if is_put else max(1, len(run))), True)
-
-
-def _put_in_sequence(program: Program, draw: Draw, start: int, run: list[str], names: Sequence[str]) -> bool:
-    """Put modules into one `nn.Sequential`, if they are two or more; what draws numbers keeps its place among draws."""
-    body = program.forward
-    made = program.attributes()
-    end = start + len(run)
-    places = {
-        attribute_of_self(node.targets[0]): n for n, node in enumerate(program.init) if isinstance(node, ast.Assign)
-    }
-    if len(run) < 2:
-        return False
-    first = next(found for found in names_in(_value(body[start])) if found != "self")
-    target = target_of(body[start]) or first
-    others = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run}]
-    if any(attribute_of_self(part) in run for node in others for part in walk(node)):
-        return False
-    if any(attribute_of_self(part) in run for node in body[:start] + body[end:] for part in walk(node)):
-        return False
-    wanted = (*_CONTAINERS, f"{run[0]}_{run[1]}", f"{run[0]}_{run[1]}", f"{run[0]}_block", *names, *names)
-    container = draw.choice([one for one in wanted if one not in made])
-    sequence = call(dotted("nn.Sequential"), *(made[one] for one in run))
-    head = next((one for one in run if draws_numbers(made[one])), run[0])
-    kept = [node for n, node in enumerate(program.init) if n not in {places[one] for one in run if one != head}]
-    first_made = program.init[places[head]]
-    program.init[:] = [assign_own(container, sequence) if node is first_made else node for node in kept]
-    program.moved.update({one: f"{container}[{place}]" for place, one in enumerate(run)})
-    value = call(own(container), name(first))
-    is_last = isinstance(body[end - 1], ast.Return)
-    body[start:end] = [ast.Return(value=value) if is_last else assign(target, value)]
-    return True
-
-
 def _make_method(program: Program, draw: Draw) -> None:
     """Move some statements `x = f(x)` into a method."""
     body = program.forward
     first = program.arguments[0].name
     known = {first, "self", "torch", "F", *(constant for constant, _ in program.constants)}
-    able = [n for n, node in enumerate(body[:-1]) if target_of(node) == first and set(names_in(_value(node))) <= known]
+    able = [
+        n for n, node in enumerate(body[:-1]) if target_of(node) == first and set(names_in(value_of(node))) <= known
+    ]
     # several statements, or one that calculates: a method for a call alone is none that people write
-    runs = [n for n in able if n + 1 in able or (n and isinstance(_value(body[n]), ast.BinOp))]
+    runs = [n for n in able if n + 1 in able or (n and isinstance(value_of(body[n]), ast.BinOp))]
     if not runs:
         return
     start = draw.choice(runs)
@@ -359,7 +258,7 @@ def _make_method(program: Program, draw: Draw) -> None:
     chosen = _free_name(program, ("_activate", "_post", "epilogue", "_tail", "transform"), draw)
     moved = [*body[start:end], ast.Return(value=name(first))]
     if draw.chance(0.6):
-        moved[-2:] = [ast.Return(value=_value(moved[-2]))]
+        moved[-2:] = [ast.Return(value=value_of(moved[-2]))]
     argument = draw.choice((first, first, "t", "h"))
     for node in moved:
         rename_in(node, {first: argument})

@@ -257,7 +257,7 @@ def _write_list(program: Program, container: str, layers: Sequence[ast.expr], dr
         )
     )
     for node in program.init:
-        if _assigned(node) not in {""} and not any(getattr(node, "value", None) is one for one in layers):
+        if _assigned(node) and not any(getattr(node, "value", None) is one for one in layers):
             replace_in(node, change)
     return ast.parse(text).body
 

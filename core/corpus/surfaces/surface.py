@@ -16,8 +16,8 @@ from ..builder.draw import Draw
 from . import layers
 from .dialects import Dialect, dialects
 from .documents import entitle, tell
-from .expressions import attribute_of_self, call, names_in, path_of, rename_in, words_in
-from .flow import arrange_flow, target_of
+from .expressions import attribute_of_self, call, names_in, path_of, rename_in, target_of, words_in
+from .flow import arrange_flow
 from .layout import Layout
 from .networks import build_layers, is_network
 from .operators import find_operator, pass_forward_numbers, spell_operators

@@ -14,6 +14,7 @@ from tritonrl.harness.bench.verifier.mix import SPOILS, restyle
 from tritonrl.harness.bench.verifier.soak import Census, soak_verifier
 from tritonrl.harness.bench.verifier.verify import tree_cpu_s
 from tritonrl.harness.bench.watching import RunningCount
+from tritonrl.harness.reference.operators import trace_declared
 from tritonrl.harness.reference.sizes.declared_sizes import measure
 from tritonrl.harness.tasks.suites import corpus_examples
 from tritonrl.stages.syntax import inspect_source
@@ -86,6 +87,8 @@ def test_tasks_are_enlarged_within_the_limit() -> None:
     assert num_bytes > 16 << 20
     assert task.tiny == example.task.tiny
     assert enlarge(example.task, 3, 8 << 30) == (task, num_bytes)
+    huge, _ = enlarge(example.task, 0, 1 << 40)
+    assert 2**29 < max(operator.most_elements for operator in trace_declared(huge)[0]) < 2**31
 
 
 def test_answers_are_right_and_wrong_ones() -> None:
