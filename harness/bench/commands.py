@@ -148,6 +148,10 @@ def bench_false_rejects(
 @guarded
 def bench_attacks(
     folder: Annotated[Path, typer.Argument(help="Attacks, each with its header, as in tests/attacks.")],
+    tasks: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder of the tasks that headers name, beside FOLDER/tasks and the corpus; repeatable."),
+    ] = None,
     rounds: Annotated[int, typer.Option("--rounds", "-n", min=1, help="Times over, each with a seed drawn anew.")] = 1,
     names: Annotated[
         list[str] | None, typer.Option("--attack", help="Only this one, such as values/identity.py; repeatable.")
@@ -159,20 +163,24 @@ def bench_attacks(
 ) -> None:
     """Judge kernels that cheat by the audit verifier: none may be accepted, whatever it draws.
 
-    Exit 1 where one is.
+    Exit 1 where one is, but for those whose headers say so.
 
     Example: tritonrl bench attacks tests/attacks --rounds 10
+
+    Example: tritonrl bench attacks tests/attacks/contract --tasks tests/genuine/tasks
     """
     config, jobs = set_up(settings, jobs, backend)
-    from .verifier.attacks import judge_attacks, read_attacks
+    from .verifier.attacks import TASKS, judge_attacks, read_attacks, read_tasks
 
     attacks = read_attacks(folder)
     unknown = set(names or []) - {attack.name for attack in attacks}
     if unknown:
         raise UsageError(f"--attack {sorted(unknown)[0]}: no such file in {folder}")
+    chosen = [attack for attack in attacks if not names or attack.name in names]
     figures = judge_attacks(
         config,
-        [attack for attack in attacks if not names or attack.name in names],
+        chosen,
+        read_tasks(chosen, [folder / TASKS, *(tasks or [])]),
         rounds,
         jobs,
         lambda seed, found: print(f"seed {seed}: {len(found)} surprises", file=sys.stderr, flush=True),

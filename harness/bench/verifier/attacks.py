@@ -10,23 +10,27 @@ from __future__ import annotations
 import ast
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import evolve, frozen
 
 from ....core.config import Config
-from ....core.corpus import render as render_task
+from ....core.corpus import is_corpus_id
 from ....core.outcome import Outcome, Stage
 from ....core.recipe.extensions import AUDIT
+from ....core.task import Task
 from ....core.verdict import Verdict
 from ...errors import UsageError
 from ...settings import read_text
+from ...tasks.suites import find_example, task_from_file
 
 NUM_MECHANISMS = 46
 """Ways in which evaluators of kernels have been seen to be deceived; `tests/attacks/README.md` lists them."""
 _NEEDED = ("Mechanism", "Task", "Outcome", "Stage")
 _KNOWN = (*_NEEDED, "Also", "Open")
+TASKS = "tasks"
+"""The folder of tasks beside attacks that bring their own."""
 
 
 @frozen(kw_only=True)
@@ -83,10 +87,27 @@ def _from_header(name: str, source: str, text: str) -> Attack:
 
 def read_attacks(folder: Path) -> list[Attack]:
     """Read all attacks one folder down, in the order of their names; raises UsageError where there is none."""
-    paths = sorted(folder.glob("*/*.py"))
+    paths = sorted(path for path in folder.glob("*/*.py") if path.parent.name != TASKS)
     if not paths:
         raise UsageError(f"{folder}: no attacks (FOLDER/*/*.py)")
     return [read_attack(path, path.relative_to(folder).as_posix()) for path in paths]
+
+
+def read_tasks(attacks: Sequence[Attack], folders: Sequence[Path]) -> dict[str, Task]:
+    """Return the attacked tasks by id: the corpus's, or a file `ID.py` of the first folder that has it.
+
+    Raises UsageError for one that is neither.
+    """
+    return {name: _find_task(name, folders) for name in sorted({attack.task_id for attack in attacks})}
+
+
+def _find_task(name: str, folders: Sequence[Path]) -> Task:
+    if is_corpus_id(name):
+        return find_example(name).task
+    for folder in folders:
+        if (folder / f"{name}.py").is_file():
+            return task_from_file(folder / f"{name}.py")
+    raise UsageError(f"no task {name}.py in {', '.join(map(str, folders))}")
 
 
 @frozen(kw_only=True)
@@ -97,6 +118,7 @@ class Surprise:
     seed: int
     is_accepted: bool
     answer: str
+    is_open: bool = False
 
 
 @frozen(kw_only=True)
@@ -105,29 +127,35 @@ class AttackFigures:
 
     backend: str
     num_attacks: int
+    num_open: int
+    """Of them, those whose headers say that they are not refused yet."""
     seeds: tuple[int, ...]
     surprises: tuple[Surprise, ...]
     wall_s: float
 
     @property
     def num_accepted(self) -> int:
-        """Return verdicts that took an attack for a right kernel."""
-        return sum(surprise.is_accepted for surprise in self.surprises)
+        """Return verdicts that took an attack for a right kernel, where its header does not say so."""
+        return sum(surprise.is_accepted and not surprise.is_open for surprise in self.surprises)
 
 
 def judge_attacks(
     config: Config,
     attacks: Sequence[Attack],
+    tasks: Mapping[str, Task],
     num_rounds: int,
     jobs: int,
     on_round: Callable[[int, Sequence[Surprise]], None],
 ) -> AttackFigures:
-    """Judge every attack once a round; `on_round` is called with the seed and its surprises after each."""
+    """Judge every attack once a round; `on_round` is called with the seed and its surprises after each.
+
+    `tasks` has the attacked ones by id.
+    """
     from ...verification.verifier import open_verifier
 
     began = time.perf_counter()
     seeds = tuple(secrets.randbits(53) for _ in range(num_rounds))
-    pairs = [(render_task(attack.task_id).task, attack.source) for attack in attacks]
+    pairs = [(tasks[attack.task_id], attack.source) for attack in attacks]
     surprises: list[Surprise] = []
     backend = ""
     for seed in seeds:
@@ -140,6 +168,7 @@ def judge_attacks(
     return AttackFigures(
         backend=backend,
         num_attacks=len(attacks),
+        num_open=sum(bool(attack.open_reason) for attack in attacks),
         seeds=seeds,
         surprises=tuple(surprises),
         wall_s=time.perf_counter() - began,
@@ -150,4 +179,5 @@ def _find_surprise(attack: Attack, verdict: Verdict, seed: int) -> list[Surprise
     if (verdict.outcome, verdict.reached) in attack.answers:
         return []
     answer = f"{verdict.where}: {verdict.objection}".rstrip(": ")
-    return [Surprise(attack=attack.name, seed=seed, is_accepted=verdict.correct, answer=answer)]
+    is_open = bool(attack.open_reason)
+    return [Surprise(attack=attack.name, seed=seed, is_accepted=verdict.correct, answer=answer, is_open=is_open)]

@@ -64,14 +64,14 @@ def gather(
 def find_large(
     candidate: Candidate, task: Task, context: VerifierContext, report: CompileReport
 ) -> dict[VariantInputs, Recording]:
-    """The recordings at the declared sizes and beyond, where programs are sampled there."""
-    if context.profile_of(task) is Profile.DECLARED or not context.oracle.is_within_reach(task):
+    """The recordings at the declared sizes and beyond, but for sizes at which the backend runs choices whole."""
+    if not context.oracle.is_within_reach(task):
         return {}
     large = [context.describe(Variant.DECLARED, task), *later_variants(task, context)]
     return {
         each: find_recording(report, each.profile, each.dtype) or record_later(candidate, task, context, each)
         for each in large
-        if each.variant in _LOOKED_AT
+        if each.variant in _LOOKED_AT and each.profile is not context.profile_of(task)
     }
 
 
@@ -95,7 +95,7 @@ def _find_runs(
                 return
             seen.update(_words(named, choice))
     if any(map(has_tuner, large.values())):
-        yield from _sample_large(candidate, task, context, report, large, seen)
+        yield from _sample_large(candidate, task, evolve(context, cuda=None), report, large, seen)
 
 
 @frozen(kw_only=True)

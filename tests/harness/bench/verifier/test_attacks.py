@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tritonrl.core.config import Config
 from tritonrl.core.corpus import render as render_task
-from tritonrl.harness.bench.verifier.attacks import judge_attacks, read_attack, read_attacks
+from tritonrl.harness.bench.verifier.attacks import judge_attacks, read_attack, read_attacks, read_tasks
 from tritonrl.harness.errors import UsageError
 
 TASK = "l1-unary-7fce4ae6f9f1a504"
@@ -26,7 +26,9 @@ def test_a_right_kernel_among_the_attacks_is_told_as_accepted(tmp_path: Path) ->
     _write(tmp_path, "otherwise.py", "x = 1\n", "wrong_values", "full")
     _write(tmp_path, "right.py", render_task(TASK).solution, "wrong_values", "full")
     rounds: list[int] = []
-    figures = judge_attacks(Config(), read_attacks(tmp_path), 1, 2, lambda seed, found: rounds.append(len(found)))
+    attacks = read_attacks(tmp_path)
+    tasks = read_tasks(attacks, [])
+    figures = judge_attacks(Config(), attacks, tasks, 1, 2, lambda seed, found: rounds.append(len(found)))
     assert {each.attack: each.is_accepted for each in figures.surprises} == {
         "some/otherwise.py": False,
         "some/right.py": True,
@@ -34,6 +36,19 @@ def test_a_right_kernel_among_the_attacks_is_told_as_accepted(tmp_path: Path) ->
     assert figures.num_accepted == 1
     assert rounds == [2]
     assert (figures.num_attacks, len(figures.seeds)) == (3, 1)
+
+
+def test_attacks_bring_tasks_of_their_own(tmp_path: Path) -> None:
+    """A folder of tasks beside them is no folder of attacks; a task that is nowhere is an error by name."""
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "own.py").write_text(render_task(TASK).task.source)
+    (tmp_path / "some").mkdir()
+    (tmp_path / "some" / "bad.py").write_text(HEADER.format(task="own", outcome="no_model", stage="ast"))
+    attacks = read_attacks(tmp_path)
+    assert [attack.task_id for attack in attacks] == ["own"]
+    assert read_tasks(attacks, [tmp_path / "other", tmp_path / "tasks"])["own"].source == render_task(TASK).task.source
+    with pytest.raises(UsageError, match=r"no task own\.py"):
+        read_tasks(attacks, [tmp_path / "other"])
 
 
 @pytest.mark.parametrize(
