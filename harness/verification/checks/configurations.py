@@ -94,7 +94,7 @@ def _find_runs(
             if judge_run(found) is not None:
                 return
             seen.update(_words(named, choice))
-    if any(map(has_tuner, large.values())):
+    if any(count_combinations(each) > 1 for each in large.values()):
         yield from _sample_large(candidate, task, evolve(context, cuda=None), report, large, seen)
 
 
