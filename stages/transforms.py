@@ -195,7 +195,8 @@ def is_sorted(values: NDArray[Any]) -> bool:
 def mix(values: NDArray[Any], least: int) -> NDArray[Any]:
     """Return a mask with both kinds in each row, or integers from `least` to what they were, each a row's end.
 
-    With a `least` of 0 all flags of every fourth row are off.
+    The first half of every fourth row is off, as the first block that a row is read by; with a `least` of 0 all of
+    another fourth.
     """
     if not is_mask(values):
         return values
@@ -205,6 +206,8 @@ def mix(values: NDArray[Any], least: int) -> NDArray[Any]:
     mixed = draw.random(values.shape) < 0.5
     rows = mixed.reshape(-1, values.shape[-1] if values.ndim else 1)
     rows[:, 0] = True
+    rows[1::4, : rows.shape[1] // 2] = False
+    rows[1::4, -1] = True
     if not least:
         rows[::4] = False
     return mixed

@@ -290,11 +290,18 @@ VARIANTS: tuple[VariantRow, ...] = (
     # distances as differences of products, which cancel where operands are close
     _row(Variant.ALIKE, lambda facts: facts.has_inputs_alike and facts.is_exact, alike=2.0**-10),
     # arguments that are no tensors, and are taken for constants; a batch of one, whose strides are like no other's
-    evolve(_row(Variant.NUMBERS, lambda facts: facts.has_numbers and facts.is_exact), profile=Profile.NUMBERS),
+    evolve(
+        _row(Variant.NUMBERS, lambda facts: facts.has_numbers and facts.is_exact, integers="mixed"),
+        profile=Profile.NUMBERS,
+    ),
     # branches by shape, and masks that are off by one
     evolve(_row(Variant.REMAINDER, lambda facts: facts.has_remainder, stream="remainder"), profile=Profile.REMAINDER),
-    # dimensions of one, which are dropped or whose strides are anything, and rows of one element
-    evolve(_row(Variant.INNER_ONE, lambda facts: facts.has_inner_one and facts.is_exact), profile=Profile.INNER_ONE),
+    # dimensions of one, which are dropped or whose strides are anything, and rows of one element; masks of which whole
+    # blocks are off, where another dimension is past a block
+    evolve(
+        _row(Variant.INNER_ONE, lambda facts: facts.has_inner_one and facts.is_exact, integers="mixed"),
+        profile=Profile.INNER_ONE,
+    ),
     VariantRow(variant=Variant.DECLARED, group="sampled", profile=Profile.DECLARED, changes={"stream": "declared"}),
     VariantRow(
         variant=Variant.DECLARED_PRECISION,
