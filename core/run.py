@@ -63,7 +63,8 @@ class LaunchSample:
     `num_unknown` programs, which depend on results of programs that did not run. `overlaps` says that one of them
     stored to such an element that another one had written. Where not all programs were drawn, `stored_by_program`
     counts the elements that each stored to, whoever had written them, and `new_along` has, for each axis of the grid,
-    the shares of a program's elements that the one before it along the axis did not store to.
+    the shares of a program's elements that the one before it along the axis did not store to. `has_idle` says that a
+    program, those at the ends of the axes included, stored to no returned buffer.
     """
 
     written_by_program: tuple[int, ...]
@@ -71,6 +72,7 @@ class LaunchSample:
     overlaps: bool = False
     stored_by_program: tuple[int, ...] = ()
     new_along: tuple[tuple[float, ...], ...] = ()
+    has_idle: bool = False
 
 
 @frozen(kw_only=True)

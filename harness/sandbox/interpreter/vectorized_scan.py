@@ -60,7 +60,6 @@ class Scan:
     writers: NDArray[np.int32]
     num_lanes: int
     seed: int
-    is_complete: bool = True
     num_run: list[int] = field(factory=list)
     """How many programs of each launch ran."""
     met: list[list[int]] = field(factory=list)
@@ -72,8 +71,8 @@ class Scan:
     _widest: int = 0
     _has_atomics: bool = False
 
-    def run(self, function: Any, launch: Launch, arguments: dict[str, Any]) -> None:
-        """Run a launch's programs, or as many as there are lanes for."""
+    def run(self, function: Any, launch: Launch, arguments: dict[str, Any], is_last: bool = False) -> None:
+        """Run a launch's programs, of the plan's last one as many as there are lanes for."""
         self._grid = launch.grid
         self.met.append([])
         total, before = math.prod(launch.grid), self._used
@@ -83,9 +82,9 @@ class Scan:
             self._run_groups(function, arguments, np.sort(first))
             each = max(1.0, (self._used - before) / first.size)
             affordable = int((self.num_lanes - self._used) / each)
-            self.is_complete &= affordable >= total - first.size
-            if self._has_atomics and not self.is_complete:
-                raise NotScannable("sums are not complete")
+            is_complete = affordable >= total - first.size
+            if not is_complete and (self._has_atomics or not is_last):
+                raise NotScannable("it takes too long")  # sums, and what later launches read, would not be complete
             rest = np.sort(order[first.size : first.size + max(0, affordable)])
             size = max(1, _CHUNK_LANES // max(1, self._widest))
             for at in range(0, rest.size, size):

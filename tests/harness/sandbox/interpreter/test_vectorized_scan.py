@@ -97,3 +97,38 @@ def test_what_is_for_single_programs_ends_a_scan(context: VerifierContext) -> No
     request = request_of(context, POINTWISE, source)
     (scanned,) = context.sandbox.run(source, [evolve(request, num_lanes=LANES)]).results
     assert scanned.failure is not None
+
+
+def chained() -> str:
+    """A pointwise kernel launched behind one that copies what it reads."""
+    launch = "kernel[(triton.cdiv(n, 128),)](x, out, n, BLOCK=128)"
+    source = pointwise("tl.where(is_first, x, 2.0 * x * tl.sigmoid(x))")
+    source = source.replace("out_ptr, n, BLOCK: tl", "out_ptr, n, is_first, BLOCK: tl")
+    first, last = (launch.replace("(x, out, n", call) for call in ("(x, kept, n, True", "(kept, out, n, False"))
+    return source.replace(launch, f"kept = torch.empty_like(x)\n        {first}\n        {last}")
+
+
+def test_launches_before_the_last_run_whole_or_not_at_all(context: VerifierContext) -> None:
+    """Where there are lanes for a part of an earlier launch, no more than its first programs run."""
+    source = chained()
+    request = request_of(context, POINTWISE, source, Variant.DECLARED)
+    whole, part = (evolve(request, num_programs=3, num_lanes=lanes) for lanes in (LANES, 1 << 15))
+    done, ended = context.sandbox.run(source, [whole, part]).results
+    assert done.failure is None
+    assert done.sample is not None
+    first, last = (len(launch.written_by_program) for launch in done.sample)
+    assert first == int(np.prod(request.plan.launches[0].grid))
+    assert 3 <= last <= 6
+    assert ended.failure is not None
+    assert ended.work < done.work / 10
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_a_program_that_writes_nothing_is_noticed(context: VerifierContext, is_idle: bool) -> None:
+    """The last one always runs."""
+    mask = "(offsets < n) & (tl.program_id(0) + 1 < tl.num_programs(0))"
+    source = pointwise().replace("mask = offsets < n", f"mask = {mask}") if is_idle else pointwise()
+    request = request_of(context, POINTWISE, source, Variant.DECLARED)
+    (sampled,) = context.sandbox.run(source, [evolve(request, num_programs=3)]).results
+    assert sampled.sample is not None
+    assert sampled.sample[0].has_idle is is_idle
