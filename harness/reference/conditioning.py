@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ...core.task import Task
 from ...stages.tolerance import IntegerRange, find_scale
 from ..errors import TaskError
+from .convolutions import ConvolutionsInParts
 from .reference import call_model, convert
 from .values import values_of
 
@@ -79,7 +80,8 @@ def _call_moved(task: Task, model: torch.nn.Module, inputs: list[Any], seed: int
         for value in model.state_dict().values():
             if value.is_floating_point():
                 value.copy_(move(value, generator))
-    return call_model(task, model, [move(value, generator) for value in inputs])
+    with ConvolutionsInParts():
+        return call_model(task, model, [move(value, generator) for value in inputs])
 
 
 def move(value: Any, generator: torch.Generator) -> Any:

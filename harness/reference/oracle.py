@@ -36,6 +36,7 @@ from ...stages.variant_inputs import IntegerChange, VariantInputs
 from ...stages.variants import HIDDEN_VARIANTS
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
+from .convolutions import ConvolutionsInParts
 from .experiments import find_acceptable, find_changeable_integers, is_same_in_evaluation
 from .reference import (
     build_model,
@@ -357,7 +358,8 @@ class Oracle(TaskFacts):
 
     def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
         """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
-        return call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs]), "float64"
+        with ConvolutionsInParts():
+            return call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs]), "float64"
 
     @keep(lambda run: run.num_bytes)
     def _expected(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
