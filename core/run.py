@@ -63,8 +63,7 @@ class LaunchSample:
     `num_unknown` programs, which depend on results of programs that did not run. `overlaps` says that one of them
     stored to such an element that another one had written. Where not all programs were drawn, `stored_by_program`
     counts the elements that each stored to, whoever had written them, and `new_along` has, for each axis of the grid,
-    the shares of a program's elements that the one before it along the axis did not store to. `has_idle` says that a
-    program, those at the ends of the axes included, stored to no returned buffer.
+    the shares of a program's elements that the one before it along the axis did not store to.
     """
 
     written_by_program: tuple[int, ...]
@@ -72,7 +71,6 @@ class LaunchSample:
     overlaps: bool = False
     stored_by_program: tuple[int, ...] = ()
     new_along: tuple[tuple[float, ...], ...] = ()
-    has_idle: bool = False
 
 
 @frozen(kw_only=True)

@@ -195,25 +195,24 @@ class TaskFacts:
     def batch_of_one(self, task: Task) -> Constants:
         """The size of the variant "numbers" that is one: where there are no numbers, as few rows would show them less.
 
-        Beside it another lies past a block. Empty where the reference accepts none.
+        Beside it another lies past a block, and alone where the reference accepts no batch of one.
         """
-        ones = () if self.numbers(task) else find_batch_of_one(task, self.remainder(task))
-        return ones and (*ones, *self._past_block(task, ones, PAST_BLOCK, "numbers"))
+        if self.numbers(task):
+            return ()
+        ones = find_batch_of_one(task, self.remainder(task))
+        return (*ones, *self._past_block(task, ones, PAST_BLOCK, "numbers"))
 
     @keep()
     def inner_one(self, task: Task) -> Constants:
         """The size of the variant "inner_one" that is one: another than a batch of one, beside one past a block.
 
-        The latter alone where no other can move. Empty where there is neither.
+        Empty where there is neither.
         """
         batch = [name for name, size in self.batch_of_one(task) if size == 1]
         others = tuple(pair for pair in self.remainder(task) if pair[0] not in batch)
         ones = find_inner_one(task, others, derive(self.seed, fingerprint(task), "inner_one"))
-        beside = self._past_block(task, ones, PAST_ROWS, "inner_one") if ones else ()
-        if beside:
-            return (*ones, *beside)
-        # where nothing may be one, or nothing moves beside it, no batch of one has met a block of elements
-        return self._past_block(task, (), PAST_BLOCK, "inner_one") or ones
+        # where nothing may be one, no batch of one has met a block of elements
+        return (*ones, *self._past_block(task, ones, PAST_ROWS if ones else PAST_BLOCK, "inner_one"))
 
     def _past_block(self, task: Task, ones: Constants, size: int, variant: str) -> Constants:
         seed = derive(self.seed, fingerprint(task), "past_block", variant)

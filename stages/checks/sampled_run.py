@@ -1,9 +1,8 @@
 """How many of a plan's programs a sample runs, what it shows, and when it is settled.
 
-A small sample comes first, at the declared sizes with a scan of many programs beside it. At other sizes, of several
-launches all but the last one run whole: programs that read what others should have written cannot be compared. What
-leaves a doubt is asked with more programs, and where they are few enough with all: a refusal by a few programs would be
-one of what the others may have written. The decisions are here; whoever runs the samples drives `settle`.
+A small sample comes first, and a scan of many programs beside it. What leaves a doubt is asked with more programs, and
+where they are few enough with all: a refusal by a few programs would be one of what the others may have written. The
+decisions are here; whoever runs the samples drives `settle`.
 """
 
 from __future__ import annotations
@@ -58,15 +57,8 @@ class Look:
     """Something was not compared, as programs that did not run have to do with it."""
     overlaps: bool = False
     """Programs wrote what others had written, so that how much each writes does not add up."""
-    has_idle: bool = False
-    """A program of the last launch wrote nothing of the result."""
     is_uniform: bool = False
     """One value is expected wherever something was compared, as a ReLU's zeros, and others elsewhere."""
-
-    @property
-    def compares_nothing(self) -> bool:
-        """Return whether it came to its end, and nothing that it wrote could be compared."""
-        return self.outcome is None and not any(each.num_elements for each in self.report.comparisons)
 
     @property
     def outcome(self) -> Outcome | None:
@@ -109,31 +101,21 @@ class Settled:
     question: Question | None = None
 
 
-def choose_first(few: int, num_programs: Sequence[int], is_declared: bool) -> Take:
-    """Return the sample that comes first; of several launches at other sizes than the declared, one that can settle."""
-    return Take(num_programs=few, follows_whole_launches=len(num_programs) > 1 and not is_declared)
-
-
 def settle(
-    first: Look | None, hints: Hints | None, few: int, num_programs: Sequence[int], is_declared: bool, may_wait: bool
+    first: Look | None, hints: Hints | None, num_programs: Sequence[int], is_declared: bool, may_wait: bool
 ) -> Generator[Take, Look, Settled]:
     """Decide which samples to take, one after the other, and return the one that counts.
 
-    `first` is what `choose_first` chose, of `few` programs, None where its child ended for reasons that say nothing
-    about the candidate; `hints` are the scan's, None where it could not be read. `num_programs` counts those of each
-    launch. `may_wait`: programs have loops without a bound, in which one may wait for another.
+    `first` is the small sample, None where its child ended for reasons that say nothing about the candidate; `hints`
+    are the scan's, None where it could not be read. `num_programs` counts those of each launch. `may_wait`: programs
+    have loops without a bound, in which one may wait for another.
     """
-    start, is_single = choose_first(few, num_programs, is_declared), len(num_programs) == 1
-    if first is None or (hints is None and is_declared and not first.compares_nothing):
-        look = yield Take(num_programs=FIRST_PROGRAMS) if is_declared else start
-    elif hints is not None and hints.programs and is_single:
+    if first is None or (hints is None and is_declared):
+        look = yield Take(num_programs=FIRST_PROGRAMS if is_declared else FEW_PROGRAMS)
+    elif hints is not None and hints.programs and len(num_programs) == 1:
         look = yield Take(num_programs=FEW_PROGRAMS, programs=hints.programs)
     else:
         look = first
-    is_behind = start.follows_whole_launches and look.outcome is None
-    if start.follows_whole_launches and not is_behind:
-        # as where earlier launches have locks, or too many programs to run at once
-        look = yield evolve(start, follows_whole_launches=False)
     is_unscanned = hints is None
     hints = hints or Hints()
     if look.outcome is Outcome.TIMEOUT:
@@ -149,14 +131,13 @@ def settle(
         is_too_much = more.outcome is Outcome.TIMEOUT and not may_wait
         is_exhausted = is_too_much or max(num_programs) <= MORE_PROGRAMS
         look = look if is_too_much else more
-    leaves_out = is_behind and look.has_idle and num_programs[-1] <= MANY_PROGRAMS
-    if leaves_out or (look.is_uniform and look.work_each * MANY_PROGRAMS <= _MOST_WORK_UNSCANNED):
-        # what a small grid leaves out shows where all of it runs; what is wrong may be right of one value alone
-        many = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=is_behind)
+    if look.is_uniform and look.work_each * MANY_PROGRAMS <= _MOST_WORK_UNSCANNED:
+        # what is wrong may be right of such elements alone
+        many = yield Take(num_programs=MANY_PROGRAMS)
         look = look if many.outcome in (Outcome.TIMEOUT, *_CUT_OFF) else many
+    is_chain = is_declared and len(num_programs) > 1
     found_nothing = hints.is_whole and not (hints.programs or hints.is_lacking)
-    is_sound = look.outcome is None and not (look.is_wrong or look.overlaps)
-    is_clear = is_declared and not is_single and found_nothing and is_sound
+    is_clear = is_chain and found_nothing and look.outcome is None and not (look.is_wrong or look.overlaps)
     if is_clear:
         # a scan of all programs found nothing: some of the last launch's behind all others tell as much as all would
         after = yield Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
@@ -170,11 +151,11 @@ def settle(
             hints = evolve(hints, is_lacking=False)
         if is_unscanned and is_declared and not is_wrong and not look.is_wrong:
             look = yield from _take_many(look, num_programs)
-    if not (is_single or is_clear) and look.has_sums and not look.is_wrong:
+    if len(num_programs) > 1 and not is_clear and look.has_sums and not look.is_wrong:
         # what an earlier launch adds up is known once all its programs have run, if only together
         after = yield Take(num_programs=MANY_PROGRAMS, programs=hints.programs, follows_whole_launches=True)
         look = look if after.outcome is not None else after
-    can_ask = (is_declared or hints.is_lacking) and not is_wrong and is_single
+    can_ask = (is_declared or hints.is_lacking) and not is_wrong and len(num_programs) == 1
     return Settled(look=look, question=_find_question(look, hints) if can_ask else None)
 
 
@@ -269,7 +250,6 @@ def judge_sample(
         work_each=work / max(1, num_run),
         has_sums=num_tainted > 0,
         overlaps=overlaps,
-        has_idle=bool(sample) and sample[-1].has_idle,
         is_uniform=is_uniform,
     )
 

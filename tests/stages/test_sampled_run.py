@@ -18,7 +18,6 @@ from tritonrl.stages.checks.sampled_run import (
     SampledOutput,
     Settled,
     Take,
-    choose_first,
     judge_rest,
     judge_sample,
     judge_sum,
@@ -26,7 +25,6 @@ from tritonrl.stages.checks.sampled_run import (
     settle,
 )
 
-NOTHING = Comparison(dtype="float32", shape_matches=True, dtype_matches=True, num_elements=0)
 RIGHT = Comparison(dtype="float32", shape_matches=True, dtype_matches=True, num_elements=4)
 WRONG = Comparison(dtype="float32", shape_matches=True, dtype_matches=True, num_elements=4, num_nonfinite=1)
 FAILURES = (Outcome.TIMEOUT, Outcome.CRASHED, Outcome.MEMORY_LIMIT, Outcome.OUTPUT_NOT_WRITTEN, Outcome.OUT_OF_BOUNDS)
@@ -63,7 +61,7 @@ def follow(
     may_wait: bool = False,
 ) -> tuple[Settled, list[Take]]:
     """What is settled where samples show these looks, the last one again and again, and what was taken."""
-    steps = settle(first, hints, LEAST_PROGRAMS, num_programs, is_declared, may_wait)
+    steps = settle(first, hints, num_programs, is_declared, may_wait)
     taken: list[Take] = []
     try:
         taken.append(next(steps))
@@ -77,11 +75,11 @@ def follow(
     first=st.none() | LOOKS,
     hints=st.none() | HINTS,
     num_programs=NUM_PROGRAMS,
-    answers=st.lists(LOOKS, min_size=6, max_size=6),
+    answers=st.lists(LOOKS, min_size=5, max_size=5),
     is_declared=st.booleans(),
     may_wait=st.booleans(),
 )
-def test_a_verdict_is_that_of_a_sample_and_takes_six_at_most(
+def test_a_verdict_is_that_of_a_sample_and_takes_five_at_most(
     first: Look | None,
     hints: Hints | None,
     num_programs: list[int],
@@ -91,7 +89,7 @@ def test_a_verdict_is_that_of_a_sample_and_takes_six_at_most(
 ) -> None:
     """What counts is one of those taken; questions are of one launch, declared or with elements that a scan misses."""
     settled, taken = follow(first, hints, num_programs, answers, is_declared, may_wait)
-    assert len(taken) <= 6
+    assert len(taken) <= 5
     assert settled.look in ([first] if first is not None else []) + answers[: len(taken)]
     may_ask = len(num_programs) == 1 and (is_declared or (hints is not None and hints.is_lacking))
     assert settled.question is None or may_ask
@@ -224,45 +222,6 @@ def test_a_whole_scan_of_several_launches_stands_for_a_run_of_all_programs() -> 
     settled, taken = follow(doubtful, Hints(is_whole=True), [1000, 1000], [compared(WRONG, is_doubtful=True)])
     assert taken[-1] == Take(num_programs=1000)
     assert settled.look.is_wrong
-
-
-@given(few=st.integers(1, 6), num_programs=NUM_PROGRAMS, is_declared=st.booleans())
-def test_a_chain_begins_behind_whole_launches_at_sizes_that_nobody_declared(
-    few: int, num_programs: list[int], is_declared: bool
-) -> None:
-    """The first sample can settle there; what it shows right ends it."""
-    start = choose_first(few, num_programs, is_declared)
-    assert start == Take(num_programs=few, follows_whole_launches=len(num_programs) > 1 and not is_declared)
-    settled, taken = follow(compared(is_doubtful=True), Hints(), num_programs, [compared(WRONG)], is_declared=False)
-    assert not taken
-    assert not settled.look.is_wrong
-
-
-@given(outcome=st.sampled_from((Outcome.UNSUPPORTED, *FAILURES)), is_right=st.booleans())
-def test_launches_that_cannot_run_whole_are_sampled_each(outcome: Outcome, is_right: bool) -> None:
-    """A failure of launches run at once refuses nothing by itself: programs one by one decide."""
-    alone = compared(RIGHT if is_right else WRONG)
-    settled, taken = follow(failed(outcome), Hints(), [ALL_PROGRAMS] * 2, [alone], is_declared=False)
-    assert taken == [Take(num_programs=LEAST_PROGRAMS)]
-    assert settled.look == alone
-
-
-@pytest.mark.parametrize(("first", "is_repeated"), [(NOTHING, False), (RIGHT, True)])
-def test_more_programs_run_without_a_scan_where_they_can_be_compared(first: Comparison, is_repeated: bool) -> None:
-    """Where all that the first ones wrote depends on others, twice as many would tell as little."""
-    large = evolve(compared(first), has_sums=True, work_each=3e8)
-    _, taken = follow(large, None, [ALL_PROGRAMS] * 2, [large])
-    assert (Take(num_programs=FIRST_PROGRAMS) in taken) is is_repeated
-    assert taken[-1] == Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)
-
-
-@pytest.mark.parametrize(("last", "is_repeated"), [(MANY_PROGRAMS, True), (MANY_PROGRAMS + 1, False)])
-def test_a_small_last_launch_runs_whole_where_a_program_wrote_nothing(last: int, is_repeated: bool) -> None:
-    """What it leaves out is then counted exactly."""
-    idle, lacking = evolve(compared(), has_idle=True), failed(Outcome.OUTPUT_NOT_WRITTEN)
-    settled, taken = follow(idle, Hints(), [ALL_PROGRAMS, last], [lacking], is_declared=False)
-    assert taken == [Take(num_programs=MANY_PROGRAMS, follows_whole_launches=True)] * is_repeated
-    assert settled.look.is_wrong is is_repeated
 
 
 def test_suspects_of_a_chain_run_behind_whole_launches() -> None:

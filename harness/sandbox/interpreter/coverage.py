@@ -65,7 +65,6 @@ class WriteCoverage(Watcher):
     _stored: dict[Place, list[NDArray[np.int64]]] = field(factory=dict)
     _own: list[NDArray[np.int64]] = field(factory=list)
     _overlaps: bool = False
-    _busy: list[bool] = field(factory=list)
     _has_atomics: bool = False
     _had_taint: bool = False
     _given: set[int] = field(factory=set)
@@ -76,7 +75,7 @@ class WriteCoverage(Watcher):
         self._given = {view.buffer for view in launch.views.values()} & self.temporaries.keys()
         self._written = {view.buffer for view in written_views(launch, kernel)} & self.temporaries.keys()
         self._is_whole, self._counts, self._num_unknown, self._had_taint = is_whole, [], 0, False
-        self._overlaps, self._grid, self._stored, self._busy = False, launch.grid, {}, []
+        self._overlaps, self._grid, self._stored = False, launch.grid, {}
         if not is_whole and self.launches:
             for low, high in map(self.temporaries.__getitem__, self._written):
                 states = self.states[low:high]
@@ -98,7 +97,6 @@ class WriteCoverage(Watcher):
                 overlaps=self._overlaps,
                 stored_by_program=tuple(elements.size for elements in stored.values()),
                 new_along=find_new(stored, self._grid),
-                has_idle=not all(self._busy),
             )
         )
         self._stored.clear()
@@ -117,13 +115,12 @@ class WriteCoverage(Watcher):
         """Prepare for a program; those that are not counted run to be compared alone."""
         self.is_tainted, self._has_atomics, self._is_counted, self._own = False, False, is_counted, []
         self._place = place
-        self._busy.append(False)
         if is_counted:
             self._counts.append(0)
 
     def give_up(self) -> None:
         """Note that the program cannot go on: how much it writes is unknown."""
-        self._had_taint = self._busy[-1] = True
+        self._had_taint = True
         if self._is_counted:
             self._counts.pop()
             self._stored.pop(self._place, None)
@@ -161,7 +158,6 @@ class WriteCoverage(Watcher):
         known = self.states[offsets]
         fresh = np.unique(offsets[known == _UNWRITTEN])
         self.states[offsets] = state
-        self._busy[-1] |= any(bool(np.any((offsets >= low) & (offsets < high))) for low, high in self.returned)
         if not self._is_counted:
             return
         again = offsets[known == _WRITTEN]

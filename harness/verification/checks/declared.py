@@ -35,7 +35,6 @@ from ....stages.checks.sampled_run import (
     SampledOutput,
     Settled,
     Take,
-    choose_first,
     judge_failure,
     judge_rest,
     judge_sample,
@@ -234,12 +233,12 @@ class Sampler:
     """Whether a few programs are all that is wanted, where others than the choice of a tuner have been looked at."""
 
     def first_requests(self) -> list[RunRequest]:
-        """A small sample, and a scan where it could show more: at the declared sizes, and beyond of one launch."""
-        if self.is_brief:
-            return [self._request(Take(num_programs=self._few))]
-        sampled = self._request(choose_first(self._few, self._num_programs, self._is_declared))
+        """A small sample, and a scan where it could show more: at the declared sizes, and beyond of a single launch."""
+        few = LEAST_PROGRAMS if self.is_brief or self.request.variant in _LEAST_LOOKED_AT else FEW_PROGRAMS
+        sampled = evolve(self.request, num_programs=few)
         is_single = self.request.variant is Variant.BEYOND and len(self._num_programs) == 1
-        if not (self._is_declared or is_single) or sum(self._num_programs) <= FEW_PROGRAMS:
+        is_scanned = self._is_declared or is_single
+        if self.is_brief or not is_scanned or sum(self._num_programs) <= FEW_PROGRAMS:
             return [sampled]
         # where one launch works on what another left, the alternative to a whole scan is to run all programs
         lanes = SUM_LANES if len(self._num_programs) > 1 else SCAN_LANES
@@ -267,34 +266,32 @@ class Sampler:
         if self.is_brief and look is not None and not look.is_wrong:
             return evolve(look.report, seconds=first.seconds + time.perf_counter() - began)
         may_wait = "while" in self.candidate.source
-        settled = self._follow(settle(look, hints, self._few, self._num_programs, self._is_declared, may_wait))
+        steps = settle(look, hints, self._num_programs, self._is_declared, may_wait)
+        settled = self._follow(steps)
         failure = None
         if settled.question is Question.SUM:
             failure = self._check_a_sum()
         elif settled.question is Question.REST:
             seen = self._scan()
             failure = judge_rest(None if seen is None else self._read_hints(seen))
-        objection = RunReport(variant=self.request.variant, failure=failure)
-        report = settled.look.report if failure is None else objection
+        report = settled.look.report
+        if failure is not None:
+            report = RunReport(variant=self.request.variant, failure=failure)
         return evolve(report, seconds=first.seconds + time.perf_counter() - began)
 
     def _follow(self, steps: Generator[Take, Look, Settled]) -> Settled:
         try:
             wanted = next(steps)
             while True:
-                reply = self._run(self._request(wanted), PATIENCE if wanted.is_patient else 1)
-                wanted = steps.send(self.judge_reply(reply))
+                lanes = SUM_LANES if wanted.follows_whole_launches else 0
+                request = evolve(
+                    self.request, num_programs=wanted.num_programs, programs=wanted.programs, num_lanes=lanes
+                )
+                patience = PATIENCE if wanted.is_patient else 1
+                wanted = steps.send(self.judge_reply(self._run(request, patience)))
         except StopIteration as end:
             settled: Settled = end.value
             return settled
-
-    def _request(self, take: Take) -> RunRequest:
-        lanes = SUM_LANES if take.follows_whole_launches else 0
-        return evolve(self.request, num_programs=take.num_programs, programs=take.programs, num_lanes=lanes)
-
-    @property
-    def _few(self) -> int:
-        return LEAST_PROGRAMS if self.is_brief or self.request.variant in _LEAST_LOOKED_AT else FEW_PROGRAMS
 
     @property
     def _is_declared(self) -> bool:

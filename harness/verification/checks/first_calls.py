@@ -91,7 +91,7 @@ def _sample_large(
 ) -> Iterator[ConfigurationRun]:
     """First calls beyond the declared sizes, or at them, each with another choice."""
     last = [*find_large(candidate, task, context, report).items()][-_MOST_SIZES:]
-    context = evolve(context, cuda=None)
+    context = evolve(context, cuda=None)  # samples are the interpreter's, whatever runs the rest
     large = {inputs: own for inputs, own in last if has_tuner(own)}
     wanted: list[tuple[Recording, Choice]] = []
     for at, own in enumerate(large.values()):

@@ -131,6 +131,13 @@ def test_a_batch_of_one_is_tried(task_id: str, sizes: tuple[str, ...]) -> None:
     assert given.shape[0] == 1
 
 
+def test_an_axis_that_is_alone_has_one_element_past_a_block() -> None:
+    """Where no batch may be one, a grid that is a block short shows by itself."""
+    task, oracle = ADD, Oracle(seed=3)
+    assert [size for _, size in oracle.batch_of_one(task)] == [1025]
+    assert [size for _, size in oracle.inner_one(task)] == [1]
+
+
 def test_the_signature_is_found_at_declared_sizes_without_values() -> None:
     """Shapes are the source's own, also where computing them would take terabytes."""
     huge = evolve(ADD, source=ADD.source.replace("65536", "1000000000000"))

@@ -121,14 +121,3 @@ def test_launches_before_the_last_run_whole_or_not_at_all(context: VerifierConte
     assert 3 <= last <= 6
     assert ended.failure is not None
     assert ended.work < done.work / 10
-
-
-@pytest.mark.parametrize("is_idle", [False, True])
-def test_a_program_that_writes_nothing_is_noticed(context: VerifierContext, is_idle: bool) -> None:
-    """The last one always runs."""
-    mask = "(offsets < n) & (tl.program_id(0) + 1 < tl.num_programs(0))"
-    source = pointwise().replace("mask = offsets < n", f"mask = {mask}") if is_idle else pointwise()
-    request = request_of(context, POINTWISE, source, Variant.DECLARED)
-    (sampled,) = context.sandbox.run(source, [evolve(request, num_programs=3)]).results
-    assert sampled.sample is not None
-    assert sampled.sample[0].has_idle is is_idle
