@@ -169,10 +169,17 @@ class Sandbox:
                 self._starter = threading.Thread(target=start, name="start zygotes")
                 self._starter.start()
 
-    def record(self, source: str, requests: Sequence[RecordRequest], depth: Depth = Depth.CODE) -> RecordReply:
+    def record(
+        self,
+        source: str,
+        requests: Sequence[RecordRequest],
+        depth: Depth = Depth.CODE,
+        compiled: Sequence[bytes] | None = None,
+    ) -> RecordReply:
         """Record the candidate's forward pass once for each request, in one child, up to a decisive failure.
 
-        Compiled kernels have code that a GPU can load at `Depth.CODE` alone.
+        Compiled kernels have code that a GPU can load at `Depth.CODE` alone. `compiled` is what earlier children of
+        this source have compiled, and asks for what this one does.
         """
 
         def read(header: dict[str, Any], blobs: list[bytes]) -> RecordReply:
@@ -180,11 +187,16 @@ class Sandbox:
             stopped = 0 < len(recordings) <= len(requests) and requests[len(recordings) - 1].decisive
             if len(recordings) != len(requests) and not (stopped and recordings[-1].failure is not None):
                 raise ValueError("not as many recordings as requests")
-            return RecordReply(recordings=recordings, blobs={hashlib.sha256(blob).hexdigest(): blob for blob in blobs})
+            at = len(blobs) - int(header["num_compiled"])
+            return RecordReply(
+                recordings=recordings,
+                blobs={hashlib.sha256(blob).hexdigest(): blob for blob in blobs[:at]},
+                compiled=tuple(blobs[at:]),
+            )
 
         plains = [to_plain(request) for request in requests]
-        order = {"source": source, "requests": plains, "depth": depth}
-        return self._ask(RecordReply, "compile", order, read)
+        order = {"source": source, "requests": plains, "depth": depth, "keeps_compiled": compiled is not None}
+        return self._ask(RecordReply, "compile", order, read, compiled or ())
 
     def recompile(self, source: str, plan: LaunchPlan, depth: Depth = Depth.CODE) -> RecompileReply:
         """Compile the plan's launches from the source's text, in a child that runs no host code, as it was recorded."""

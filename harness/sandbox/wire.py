@@ -36,16 +36,18 @@ class RecordRequest:
     """Record `ModelNew(*init_args, **init_kwargs).forward(*inputs)` once.
 
     `init_json` is what `core.serialisation.write_arguments` makes of them.
-    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs. A plan at
-    large sizes carries no parameters' values, which would cost what building the model costs, unless `with_values` asks
-    for them. An autotuner takes its first configuration that can be launched, or the one at the position that `choice`
-    has for it, tuners in the order of their first use. With `measured` the first pass is recorded as a process's first
-    call, in which tuners measure: besides what they choose, they launch what they have at these positions
-    (`autotuning`). `is_same_in_evaluation`: the mode of training or evaluation must not matter. `is_built_twice`: a
-    second model of the process must do the same, after calls with each of `neighbours`, inputs of which one size is
-    another. `is_called_once`: one pass is all, as where others have been looked at. `is_on_smaller_card`: the device
-    has fewer multiprocessors than the target's, in all recordings of a child or in none. Where a `decisive` one fails,
-    the requests after it are left out of the answer.
+    With `compile` the kernels are compiled for the sandbox's target and the answer has their binaries' blobs: at
+    the declared sizes as Triton does, which tells the compiler what 16 divides, at others for any numbers, so that
+    one compilation serves many sizes. A plan at large sizes carries no parameters' values, which would cost what
+    building the model costs, unless `with_values` asks for them. An autotuner takes its first configuration that
+    can be launched, or the one at the position that `choice` has for it, tuners in the order of their first use.
+    With `measured` the first pass is recorded as a process's first call, in which tuners measure: besides what they
+    choose, they launch what they have at these positions (`autotuning`). `is_same_in_evaluation`: the mode of
+    training or evaluation must not matter. `is_built_twice`: a second model of the process must do the same, after
+    calls with each of `neighbours`, inputs of which one size is another. `is_called_once`: one pass is all, as
+    where others have been looked at. `is_on_smaller_card`: the device has fewer multiprocessors than the target's,
+    in all recordings of a child or in none. Where a `decisive` one fails, the requests after it are left out of the
+    answer.
     """
 
     profile: Profile
@@ -69,11 +71,12 @@ class RecordRequest:
 class RecordReply:
     """Recordings in the order of the requests, or the failure of the child as a whole; `blobs` by SHA-256.
 
-    After a decisive request that failed there are none.
+    After a decisive request that failed there are none. `compiled` is for later children of the same source alone.
     """
 
     recordings: tuple[Recording, ...] = ()
     blobs: dict[str, bytes] = field(factory=dict)
+    compiled: tuple[bytes, ...] = ()
     failure: Failure | None = None
     seconds: float = 0.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -25,7 +26,29 @@ BYTES_A_BYTE = 10
 
 They are drawn, transformed and computed in float64, sent and received, and compared.
 """
+_SOURCES_KEPT = 32
+"""More than a process verifies at a time."""
 T = TypeVar("T")
+
+
+class CompiledCode:
+    """Keeps what children have compiled of the last few sources, for the next children of the same source."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._by_source: OrderedDict[str, tuple[bytes, ...]] = OrderedDict()
+
+    def get(self, source: str) -> tuple[bytes, ...]:
+        """What has been compiled of a source."""
+        with self._lock:
+            return self._by_source.get(source, ())
+
+    def add(self, source: str, compiled: tuple[bytes, ...]) -> None:
+        """Keep what has been compiled beside what was known; the source that was longest not added to is dropped."""
+        with self._lock:
+            self._by_source[source] = (*self._by_source.pop(source, ()), *compiled)
+            while len(self._by_source) > _SOURCES_KEPT:
+                self._by_source.popitem(last=False)
 
 
 @frozen(kw_only=True)
@@ -44,6 +67,7 @@ class VerifierContext:
     """The host's memory for runs at large sizes."""
     gpu_budget: MemoryBudget = field(factory=MemoryBudget)
     """The GPU's."""
+    compiled: CompiledCode = field(factory=CompiledCode)
     _started: threading.Event = field(factory=threading.Event)
 
     @property
@@ -80,8 +104,12 @@ class VerifierContext:
         return BYTES_A_BYTE * self.oracle.measure_bytes(task, inputs.profile)
 
     def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
-        """Record passes in the sandbox; code that nobody will load is not made."""
-        return self.sandbox.record(source, requests, Depth.CODE if self.keeps_code else Depth.LAYOUTS)
+        """Record passes in the sandbox; code that nobody will load is not made, and none is made twice for a GPU."""
+        if self.cuda is None:
+            return self.sandbox.record(source, requests, Depth.CODE if self.keeps_code else Depth.LAYOUTS)
+        reply = self.sandbox.record(source, requests, Depth.CODE, self.compiled.get(source))
+        self.compiled.add(source, reply.compiled)
+        return reply
 
     def get_ready(self) -> None:
         """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""

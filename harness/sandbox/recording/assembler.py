@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from triton.backends.nvidia import compiler
 from triton.compiler import compiler as pipeline
 from triton.runtime.cache import CacheManager
 
-from ..wire import Depth
+from ..wire import Depth, decode, encode
 from .compiled_kernel import without_locations
 from .target import find_registers
 
@@ -34,6 +34,8 @@ _ASM_OPERATION = "tt.elementwise_inline_asm"
 _WITHOUT_OPTIMISER = "DISABLE_LLVM_OPT"
 _KEPT = "device_caches"
 """What a kernel keeps of its compilations."""
+_UNUSED = (".source", ".llir", ".ptx")
+"""Results of stages that nobody asks for after the next one."""
 _ENTRY_POINT = re.compile(r"tt\.func public @\"?([^\"(]+)")
 
 
@@ -104,6 +106,7 @@ class Assembler:
         self._depth = Depth.CODE
         self._text = ""
         self._checked: set[str] = set()
+        self._known: set[tuple[str, str]] = set()
 
     def install(self) -> None:
         """Interpose for the rest of this process."""
@@ -156,6 +159,24 @@ class Assembler:
     def forget(self) -> None:
         """Drop what the warm-up left."""
         _InMemory.groups.clear()
+
+    def know(self, compiled: Sequence[bytes]) -> None:
+        """Take what an earlier child of the same source has compiled (`new`), so that it is not compiled again."""
+        for each in compiled:
+            header, held = decode(each)
+            files = zip(header["files"], held, strict=True)
+            group = {name: _Text(os.path.splitext(name)[1], data) for name, data in files}
+            _InMemory.groups[header["key"], header["name"]] = group
+        self._known = set(_InMemory.groups)
+
+    def new(self) -> list[bytes]:
+        """Return what has been compiled, without what was known, one kernel each."""
+        found = []
+        for key, name in _InMemory.groups.keys() - self._known:
+            files = _InMemory.groups[key, name]
+            kept = {file: text.held for file, text in files.items() if text.suffix not in _UNUSED}
+            found.append(encode({"key": key, "name": name, "files": list(kept)}, list(kept.values())))
+        return found
 
     def check(self, kernel: Any, made: Any, make: Callable[[], Any]) -> None:
         """Do it all where what the candidate wrote is not read before; raises the error."""

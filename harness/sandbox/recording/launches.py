@@ -57,6 +57,7 @@ class LaunchRecorder:
         self.target = target
         self.assembler = Assembler()
         self.compile = False
+        self.is_specialised = True
         self.note_view: Callable[[torch.Tensor], View] | None = None
         self.steps: list[Step] = []
         self.kernels: list[Kernel] = []
@@ -78,9 +79,9 @@ class LaunchRecorder:
 
         JITFunction.run = run
 
-    def begin(self, compile: bool) -> None:
-        """Start a plan: no kernels yet, compiled or only bound."""
-        self.compile = compile
+    def begin(self, compile: bool, is_specialised: bool = True) -> None:
+        """Start a plan: no kernels yet, compiled (for the numbers' divisibility, or without it) or only bound."""
+        self.compile, self.is_specialised = compile, is_specialised
         self.kernels = []
 
     def forget(self) -> None:
@@ -171,8 +172,9 @@ class LaunchRecorder:
 
     def make(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what Triton compiles a launch to; raises Refusal."""
-        wrapped = [_wrap(value) for value in args]
-        options = {name: _wrap(value) for name, value in kwargs.items()}
+        wrapped = [self._wrap(parameter, value) for parameter, value in zip(kernel.params, args, strict=False)]
+        parameters = {parameter.name: parameter for parameter in kernel.params}
+        options = {name: self._wrap(parameters.get(name), value) for name, value in kwargs.items()}
 
         def compile_it() -> Any:
             return self.compile_kernel(kernel, *wrapped, grid=(1,), warmup=True, **options)
@@ -186,6 +188,15 @@ class LaunchRecorder:
             raise
         except Exception as error:
             raise Refusal(_compile_outcome(error), _compile_message(error)) from error
+
+    def _wrap(self, parameter: Any, value: Any) -> Any:
+        """Return what Triton's binder is given for an argument: a tensor's stand-in, and a number."""
+        if isinstance(value, torch.Tensor):
+            offset_bytes = int(value.storage_offset()) * value.element_size()
+            return Pointer(dtype=value.dtype, shape=value.shape, offset_bytes=offset_bytes)
+        is_free = parameter is not None and not parameter.is_constexpr and type(value) is int
+        # the binder reads of a number its width, whether it is 1, and whether 16 divides it
+        return value + 2 if is_free and not self.is_specialised and value % 16 == 0 else value
 
     def find_registers(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """Return how many registers a thread of the launch takes; raises Refusal."""
@@ -268,14 +279,6 @@ def describe_kernel(made: Any, function: Any, identity: Kernel, extension: str) 
         scratch_bytes=getattr(made.metadata, "global_scratch_size", 0) or 0,
         **find_effects(made.asm["ttir"], passed),
         accesses=find_accesses(made.asm["ttgir"], passed),
-    )
-
-
-def _wrap(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return Pointer(
-        dtype=value.dtype, shape=value.shape, offset_bytes=int(value.storage_offset()) * value.element_size()
     )
 
 

@@ -24,6 +24,7 @@ from ....core.outcome import Outcome
 from ....core.plan import BufferKind, LaunchPlan, Operator
 from ....core.run import TensorSpec
 from ....core.serialisation import from_plain, read_arguments, to_plain
+from ....core.task import Profile
 from ..candidate_module import describe, find_cause, import_candidate
 from ..warm_up import CANDIDATE
 from ..wire import Answer, Depth, Perform, RecordRequest, read_request
@@ -76,8 +77,11 @@ def prepare(target_name: str, scratch: str) -> Perform:
         requests = [read_request(plain) for plain in request["requests"]]
         if any(each.is_on_smaller_card for each in requests):
             _have_device(find_smaller_card(target))
+        recorder.assembler.know(blobs)
         recordings = record_all(recorder, tuners, request["source"], requests, folder, table)
-        return {"recordings": [to_plain(recording) for recording in recordings]}, list(recorder.blobs.values())
+        plains = [to_plain(recording) for recording in recordings]
+        compiled = recorder.assembler.new() if request.get("keeps_compiled") else []
+        return {"recordings": plains, "num_compiled": len(compiled)}, [*recorder.blobs.values(), *compiled]
 
     spec = {"shape": [8, 32], "dtype": "float32"}
     warm = {"profile": "small", "dtype": "float32", "init_json": '{"args": [32, 32], "kwargs": {}}', "seed": 0}
@@ -183,7 +187,7 @@ class _Session:
             inputs = self._make_inputs(self.request)
             self._convert(model)
             self.stage = Outcome.FORWARD_FAILED
-            self.recorder.begin(self.request.compile)
+            self._begin(self.request)
             first = self._forward(model, inputs, hollow)
             if self.request.is_called_once:
                 Refusal.raise_caught()
@@ -272,7 +276,7 @@ class _Session:
         if larger is None:
             return
         request, plan = larger
-        self.recorder.begin(request.compile)
+        self._begin(request)
         with torch.no_grad():
             found = self._attempt(model, self._make_inputs(request), hollow)
         found = None if found is None else without_origins(found)
@@ -290,6 +294,9 @@ class _Session:
 
     def _building(self, hollow: bool) -> contextlib.AbstractContextManager[None]:
         return recorded(self.devices, None) if hollow else contextlib.nullcontext()
+
+    def _begin(self, request: RecordRequest) -> None:
+        self.recorder.begin(request.compile, is_specialised=request.profile is Profile.DECLARED)
 
     def _make_inputs(self, request: RecordRequest) -> list[Any]:
         """Return new inputs of a request's sizes."""

@@ -75,3 +75,29 @@ def test_registers_are_those_of_the_code_that_would_be_loaded(sandbox: Sandbox, 
     plan, blobs = plan_of(sandbox, asking, depth)
     assert plan.launches[0].grid == (registers, 1, 1)
     assert (b"tt.func public" in blobs[plan.kernels[0].binary or ""]) is (depth is not Depth.CODE)
+
+
+def test_what_one_child_compiled_is_not_compiled_by_the_next(sandbox: Sandbox) -> None:
+    """The plan is the same with it, nothing is new, and a kernel at other sizes is."""
+    asked = [request((8, 16), profile=Profile.DECLARED, compile=True)]
+    first = sandbox.record(POINTWISE, asked, compiled=())
+    assert len(first.compiled) == 1
+    again = sandbox.record(POINTWISE, asked, compiled=first.compiled)
+    assert again.compiled == ()
+    assert again.recordings == first.recordings
+    assert again.blobs == first.blobs
+    assert len(sandbox.record(POINTWISE, [*DECLARED, *asked], compiled=first.compiled).compiled) == 1
+    assert sandbox.record(POINTWISE, asked).compiled == ()
+
+
+def test_divisibility_is_told_to_the_compiler_at_the_declared_sizes_alone(sandbox: Sandbox) -> None:
+    """At others one compilation serves what 16 divides and what it does not, and is none of the declared sizes'."""
+
+    def codes(profile: Profile) -> list[str | None]:
+        asked = [request(shape, profile=profile, compile=True) for shape in ((8, 16), (5, 7))]
+        plans = [recording.plan for recording in sandbox.record(POINTWISE, asked).recordings]
+        return [plan.kernels[0].binary for plan in plans if plan is not None]
+
+    even, odd = codes(Profile.DECLARED)
+    assert even != odd
+    assert codes(Profile.BEYOND) == [odd, odd]
