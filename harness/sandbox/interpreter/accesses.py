@@ -174,5 +174,6 @@ PATCHES = (
     around(BUILDER, "create_barrier", _wait),
     around(BUILDER, "create_dot", _collect),
     around(BUILDER, "create_histogram", _collect),
-    around(interpreter.ReduceScanOpInterface, "apply", _collect),
+    around(interpreter.ReduceOps, "apply_impl", _collect),
+    around(interpreter.ScanOps, "apply_impl", _collect),
 )

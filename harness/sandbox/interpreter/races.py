@@ -7,8 +7,8 @@ or loaded. Programs that each performed an atomic in between, the one after its 
 are taken to have agreed on an order ("the last block adds up"): what they agreed on is not examined here, but such
 programs are run once more, one within another (`interleaving`). The one atomic must release and the other acquire,
 which `sem="relaxed"` does not, and one whose scope is a thread block tells nothing to programs of others. And one
-thread alone performs an atomic on one address: it releases what this thread has
-stored, and of what the others have that alone which a barrier lies behind. Triton puts none there.
+thread alone performs an atomic on one address: it releases what this thread has stored, and of what the others have
+that alone which a barrier lies behind. Triton puts none before it.
 
 The lanes of a block are spread over threads, which run side by side too. So of two lanes of a program that access one
 element with no barrier in between, neither may change it (`lanes`): whatever the two do, but for two atomics. A
