@@ -238,7 +238,8 @@ def test_fill_with_infinity_is_a_step(sandbox: Sandbox) -> None:
 
 def test_run_reports_writes_into_inputs(sandbox: Sandbox) -> None:
     """A store into an input is seen."""
-    source = _kernel("tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)\ntl.store(x_ptr, 7.0)")
+    copy = "tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)"
+    source = _kernel(f"{copy}\ntl.debug_barrier()\ntl.store(x_ptr, 7.0)")
     plan = only(sandbox.record(source, [request((8,))])).plan
     assert plan is not None
     result = run(sandbox, source, plan, {"0": bytes(32)}, {})
