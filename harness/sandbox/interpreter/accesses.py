@@ -94,6 +94,9 @@ class Watcher:
     def wait(self) -> None:
         """Note a barrier, at which the lanes of the program have waited for each other."""
 
+    def collect(self) -> None:
+        """Note a collective operation of a block, whose results hang on values of other lanes."""
+
     def begin_loop(self) -> None:
         """Note the beginning of a loop that the compiler may pipeline."""
 
@@ -156,6 +159,12 @@ def _wait(self: Any, *, original: Any) -> Any:
     return original(self)
 
 
+def _collect(self: Any, *operands: Any, original: Any) -> Any:
+    for watcher in current_run().watchers:
+        watcher.collect()
+    return original(self, *operands)
+
+
 PATCHES = (
     Patch(BUILDER, "load_unwatched", lambda _: BUILDER.create_masked_load),
     around(BUILDER, "create_masked_load", _load),
@@ -163,4 +172,8 @@ PATCHES = (
     around(BUILDER, "create_atomic_rmw", _combine, has_mask=True),
     around(BUILDER, "create_atomic_cas", _combine, has_mask=False),
     around(BUILDER, "create_barrier", _wait),
+    around(BUILDER, "create_dot", _collect),
+    around(BUILDER, "create_histogram", _collect),
+    around(interpreter.ReduceOps, "apply_impl", _collect),
+    around(interpreter.ScanOps, "apply_impl", _collect),
 )

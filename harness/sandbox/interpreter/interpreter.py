@@ -49,9 +49,10 @@ from ..wire import Answer, Perform, write_run_result
 from . import accesses, hints
 from .buffers import MisalignedAccess, Storage, StrayAccess, StrayView, bytes_of, place
 from .coverage import WriteCoverage, run_sample, start_coverage
+from .interleaving import run_interleaved
 from .kernel_module import KernelModule
 from .programs import backwards, run_programs
-from .races import DataRace, run_interleaved, watching
+from .races import DataRace, watching
 from .semantics import (
     arithmetic,
     blocks,

@@ -67,6 +67,16 @@ def find_operator(name: str) -> Any:
     return function
 
 
+def converts_by_computing(source: torch.dtype, target: torch.dtype) -> bool:
+    """Return whether a conversion compares with zero, or cuts digits off: more than another format for a number.
+
+    Kernels may write truth values as bytes.
+    """
+    if target == torch.bool:
+        return source not in (torch.bool, torch.int8, torch.uint8)
+    return source.is_floating_point and not (target.is_floating_point or target.is_complex)
+
+
 def describe_operator(
     function: Any, args: Any, kwargs: Any, outputs: list[torch.Tensor], view: Callable[[torch.Tensor], View]
 ) -> Operator | None:

@@ -2,8 +2,9 @@
 
 Tensors without memory (`fake_tensors`) flow through the candidate's host code. Views are followed through the storage
 that they share; allocations become temporaries; fills and copies become steps, also as parts of `cat`, `stack` and
-`pad` (`copies`); what is made of numbers becomes a constant. Every other operator is named in `arithmetic`, becomes a
-step where a plan can hold it (`aten_steps`), and the pass continues with a result that has its size and no values.
+`pad` (`copies`); what is made of numbers becomes a constant. Every other operator, a conversion that computes among
+them, is named in `arithmetic`, becomes a step where a plan can hold it (`aten_steps`), and the pass continues with a
+result that has its size and no values.
 One level above the operators, `TensorCalls` answers what would tell that there is no GPU (`fake_tensors`), moves to a
 GPU, which a build of PyTorch without CUDA refuses before any dispatch, and conversions to a Python number, whose values
 a recording does not have. On every build the same operators are recorded.
@@ -23,7 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ....core.outcome import Outcome
 from ....core.plan import Buffer, BufferKind, Copy, Fill, LaunchPlan, Step, View
-from .aten_steps import describe_operator, tensors_in
+from .aten_steps import converts_by_computing, describe_operator, tensors_in
 from .fake_tensors import CPU, CUDA, MAKERS, MAX_ELEMENTS, FakeDevices, answer, require_one_gpu
 from .launches import LaunchRecorder
 from .refusal import Refusal
@@ -136,10 +137,10 @@ class ForwardTrace:
             self._fill(outputs or inputs[:1], 0.0)
         elif name == "fill_" and _is_number(args, 1):
             self._fill(inputs[:1], float(args[1]))
-        elif name in _COPIES and len(inputs) == 1:
+        elif name in _COPIES and len(inputs) == 1 and not _converts_by_computing(inputs[0], outputs[0]):
             self._allocate(outputs)
             self.copy(inputs[0], outputs[0])
-        elif name == "copy_" and len(inputs) == 2:
+        elif name == "copy_" and len(inputs) == 2 and not _converts_by_computing(inputs[1], inputs[0]):
             self.copy(inputs[1], inputs[0])
         elif name in MOVERS:
             self._allocate(outputs)
@@ -290,6 +291,8 @@ class TensorCalls(TorchFunctionMode):
     def _move(self, tensor: torch.Tensor, device: torch.device | None, dtype: torch.dtype | None) -> torch.Tensor:
         if device is not None:
             require_one_gpu(device)
+        if dtype is not None and converts_by_computing(tensor.dtype, dtype):
+            tensor = tensor.to(dtype)
         if device is None or device.type == self.devices.of(tensor).type:
             return tensor if dtype in (None, tensor.dtype) else tensor.to(dtype)
         moved = torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=device)
@@ -334,6 +337,10 @@ def _is_made_of_numbers(name: str, args: Any, result: Any) -> bool:
     if name not in MAKERS or not isinstance(result, torch.Tensor) or not 0 < result.numel() <= MAX_ELEMENTS:
         return False
     return not any(tensor.is_meta for tensor in tensors_in(args))
+
+
+def _converts_by_computing(source: torch.Tensor, target: torch.Tensor) -> bool:
+    return converts_by_computing(source.dtype, target.dtype)
 
 
 def _is_number(args: Any, position: int) -> bool:

@@ -196,3 +196,91 @@ def test_blocks_that_overlap_may_store_equal_values() -> None:
     assert not stores_collide((0, {0: 1.0, 1: 2.0}), (1, {1: 2.0, 2: 3.0}))
     assert stores_collide((0, {0: 1.0, 1: 2.0}), (1, {1: 2.5, 2: 3.0}))
     assert stores_collide((0, {0: 1.0, 1: 2.0}), (1, {1: 2.0, 2: 3.0}), (2, {2: 3.0, 0: 4.0}))
+
+
+Block = tuple[str, list[int]]
+
+
+def lanes_race(*blocks: Block, shape: tuple[int, ...] = (), gives: list[float] | None = None) -> bool:
+    """Whether lanes of a program race whose blocks access elements so, one after another.
+
+    A block is what it does and the element of each lane. The last one has the `shape`, and stores what it `gives`.
+    """
+    memory, held = torch.zeros(64, dtype=torch.uint8), np.zeros(16)
+    with watching([memory], 4) as watch:
+        for number, (action, lanes) in enumerate(blocks):
+            is_last = number == len(blocks) - 1
+            elements = np.array(lanes)
+            given = np.array(gives) if is_last and gives is not None else number + np.arange(1.0, elements.size + 1)
+            access: Any = SimpleNamespace(
+                program=(0, 0, 0),
+                lanes=np.ones(shape if is_last and shape else len(lanes), dtype=bool),
+                acquires=False,
+                releases=False,
+                is_narrow=False,
+                find_elements=lambda start, shift, at=elements: at,
+                held_values=lambda at=elements: held[at],
+                new_values=lambda new=given: new,
+            )
+            try:
+                match action:
+                    case "load":
+                        watch.load(access)
+                    case "store":
+                        prepared = watch.prepare_store(access)
+                        held[elements] = given
+                        watch.store(access, prepared)
+                    case "atomic":
+                        watch.combine(access)
+                    case "barrier":
+                        watch.wait()
+                    case "collective":
+                        watch.collect()
+            except DataRace:
+                return True
+    return False
+
+
+ALONG, BACK = [0, 1, 2, 3], [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize("first", ["load", "store", "atomic"])
+@pytest.mark.parametrize("second", ["load", "store", "atomic"])
+def test_lanes_of_a_program_meet_behind_a_barrier(first: str, second: str) -> None:
+    """Whatever two lanes do with one element, but for two loads or two atomics; one lane is in order with itself."""
+    assert lanes_race((first, ALONG), (second, BACK)) is (first != second or first == "store")
+    assert not lanes_race((first, ALONG), ("barrier", []), (second, BACK))
+    assert not lanes_race((first, ALONG), (second, ALONG))
+    assert not lanes_race((first, ALONG), (second, [4, 5, 6, 7]))
+
+
+@pytest.mark.parametrize("first", ["load", "store", "atomic"])
+@pytest.mark.parametrize("second", ["load", "store", "atomic"])
+def test_a_collective_waits_for_what_was_loaded(first: str, second: str) -> None:
+    """And for nothing that was stored or changed."""
+    assert lanes_race((first, ALONG), ("collective", []), (second, BACK)) is (
+        first != "load" and (first != second or first == "store")
+    )
+
+
+def test_an_atomic_on_one_address_is_a_barrier() -> None:
+    """One on several is not: each thread performs its own and waits for none."""
+    assert not lanes_race(("load", ALONG), ("atomic", [9]), ("store", BACK))
+    assert lanes_race(("load", ALONG), ("atomic", [9, 10]), ("store", BACK))
+
+
+def test_lanes_of_other_shapes_are_others() -> None:
+    """But for dimensions of one, and what other lanes have loaded before is not forgotten for the last one's sake."""
+    assert lanes_race(("load", ALONG), ("store", ALONG), shape=(2, 2))
+    assert not lanes_race(("load", ALONG), ("store", ALONG), shape=(4, 1))
+    assert lanes_race(("load", BACK), ("load", ALONG), ("store", ALONG))
+    assert lanes_race(("load", [0, 0, 0, 0]), ("store", ALONG))
+    assert lanes_race(("load", [0]), ("store", ALONG))
+
+
+def test_stores_that_change_nothing_meet_nobody() -> None:
+    """Lanes that give an element equal values may be several."""
+    assert lanes_race(("load", BACK), ("store", ALONG), gives=[0.0, 0.0, 0.0, 1.0])
+    assert not lanes_race(("load", BACK), ("store", ALONG), gives=[0.0] * 4)
+    assert lanes_race(("store", [5, 5]), gives=[1.0, 2.0])
+    assert not lanes_race(("store", [5, 5]), gives=[2.0, 2.0])

@@ -238,7 +238,8 @@ def test_fill_with_infinity_is_a_step(sandbox: Sandbox) -> None:
 
 def test_run_reports_writes_into_inputs(sandbox: Sandbox) -> None:
     """A store into an input is seen."""
-    source = _kernel("tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)\ntl.store(x_ptr, 7.0)")
+    copy = "tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)"
+    source = _kernel(f"{copy}\ntl.debug_barrier()\ntl.store(x_ptr, 7.0)")
     plan = only(sandbox.record(source, [request((8,))])).plan
     assert plan is not None
     result = run(sandbox, source, plan, {"0": bytes(32)}, {})
@@ -262,6 +263,16 @@ def test_exception_in_a_kernel_is_a_failed_run(sandbox: Sandbox) -> None:
 HOST_CALLS = {
     "moves that change nothing": ("x = x.to('cuda').to(x.device).to(x.dtype).to(x)", None, None),
     "a slice, and an assignment to it": ("x = torch.cat([x[:1], x[1:, ...]])\n        x[0, :] = 1.0", None, None),
+    "another format": ("x = x.to(torch.float16).to(x.dtype)", None, None),
+    "truth values as bytes": (
+        "x = (x.to('cuda').view(torch.int8).to(torch.bool).view(torch.int8).view(x.dtype))",
+        None,
+        None,
+    ),
+    "a comparison with zero": ("x = x.to(torch.bool).to(x.dtype)", "_to_copy", None),
+    "the same by a copy": ("y = torch.empty_like(x, dtype=torch.bool)\n        y.copy_(x)", "copy_", None),
+    "the same on the way": ("x = x.to('cpu').to('cuda', torch.bool).to(x.dtype)", "_to_copy", None),
+    "digits that are cut off": ("x = x.to(torch.int32).to(x.dtype)", "_to_copy", None),
     "the processor does the work": ("x = x.to('cpu').relu().to('cuda')", "relu", None),
     "a number from a tensor": ("x = x if float(x.sum()) > 0 else x", None, Outcome.DATA_DEPENDENT),
     "a branch on a tensor": ("x = x if x.sum() > 0 else x", None, Outcome.DATA_DEPENDENT),
