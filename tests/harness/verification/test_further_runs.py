@@ -15,7 +15,7 @@ from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.reference.sizes.declared_sizes import with_declared
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.sandbox.wire import Depth, RecordReply, RecordRequest
+from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
 from tritonrl.harness.verification.checks.probes import gather_interpreted, gather_second_call
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.recordings import later_variants
@@ -180,12 +180,12 @@ def slow_down(sandbox: Sandbox, takes_all: bool, monkeypatch: pytest.MonkeyPatch
     """Its compiler is killed at sizes beyond the declared ones, or uses up everybody's time there."""
     record = sandbox.record
 
-    def record_slowly(source: str, requests: Sequence[RecordRequest], depth: Depth = Depth.CODE) -> RecordReply:
+    def record_slowly(source: str, requests: Sequence[RecordRequest], *given: object) -> RecordReply:
         beyond = (Profile.BEYOND, Profile.TWICE)
         slow = [number for number, each in enumerate(requests) if each.compile and each.profile in beyond]
         if slow and takes_all:
             return RecordReply(failure=Failure(outcome=Outcome.TIMEOUT, message="still running after 30 s"))
-        reply = record(source, requests, depth)
+        reply = record(source, requests, *given)
         recordings = list(reply.recordings)
         for number in slow:
             failure = Failure(outcome=Outcome.COMPILE_FAILED, message="`ptxas` failed with error code -9")
