@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ...core.task import Task
 from ...stages.tolerance import IntegerRange, find_scale
 from ..errors import TaskError
-from .convolutions import ConvolutionsInParts
+from .products import ConvolutionsInParts
 from .reference import call_model, convert
 from .values import values_of
 

@@ -36,8 +36,8 @@ from ...stages.variant_inputs import IntegerChange, VariantInputs
 from ...stages.variants import HIDDEN_VARIANTS
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
-from .convolutions import ConvolutionsInParts
 from .experiments import find_acceptable, find_changeable_integers, is_same_in_evaluation
+from .products import ConvolutionsInParts
 from .reference import (
     build_model,
     call_model,

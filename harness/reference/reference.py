@@ -30,6 +30,7 @@ from ...core.text.named_sizes import with_constants
 from ...stages.transforms import round_values
 from ..errors import TaskError
 from ..torch_start import import_torch
+from .products import UncomputedProducts
 
 import_torch()  # references run on tensors without values, the first of which would import Dynamo
 RAISED = (Exception, SystemExit)
@@ -261,8 +262,14 @@ def equal_results(left: tuple[torch.Tensor, ...], right: tuple[torch.Tensor, ...
 def runs_with(task: Task, constants: Constants) -> bool:
     """Whether the reference runs with these constants, and no result is empty, so that there is something to launch.
 
-    Real values, since shapes alone do not show every refusal.
+    Real values, since shapes alone do not show every refusal; those of products only where it refuses zeros for them.
     """
+    with UncomputedProducts() as products:
+        is_accepted = _accepts(task, constants)
+    return is_accepted or (products.num_left_out > 0 and _accepts(task, constants))
+
+
+def _accepts(task: Task, constants: Constants) -> bool:
     sized = evolve(task, tiny=constants)
     try:
         module = load_task(sized, Profile.TINY)

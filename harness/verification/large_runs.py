@@ -43,7 +43,8 @@ IN_FLOAT64, AT_LEAST = 8.0, 4.0
 """The GPU's memory that a run takes for each byte of inputs, parameters and results: with a reference in float64 and
 whatever it makes on the way, and at the least."""
 _MOST_TIMES_THE_REFERENCE = 4
-_SPARE_BYTES = 4 << 30
+_SPARE_BYTES = 1 << 30
+"""As much of the GPU's memory stays with each of the processes that have made a large run."""
 
 Pair = tuple[View, torch.Tensor, torch.Tensor, str]
 """A result's view in the plan, its values, the expected ones, and the reference's dtype."""

@@ -24,7 +24,7 @@ from ..operators import trace_declared, trace_operators
 from ..reference import call_model, fake_reference, runs_with
 
 MOST_BYTES = 256 << 20
-"""Of inputs, parameters and results, which the judge can follow."""
+"""At the peak (`measure_peak`), which the judge can follow."""
 _MOST_FLOPS = 5e10
 _MOST_WORK_BYTES = 1 << 30
 """Read and written by the reference's operators. A right plan that fuses none of them takes half of it, which any plan
@@ -56,7 +56,7 @@ _LEAST_SIZE = 16
 
 def is_within_reach(task: Task) -> bool:
     """Whether the reference can be computed at the declared sizes in about a second."""
-    num_bytes, num_flops = measure(task)
+    num_bytes, num_flops = measure_peak(*trace_declared(task))
     return num_bytes <= MOST_BYTES and num_flops <= _MOST_FLOPS
 
 
@@ -72,7 +72,7 @@ def measure_work(operators: Sequence[EagerOperator]) -> int:
 
 def is_quick(task: Task) -> bool:
     """Whether a GPU's verifier can afford the declared sizes for every variant."""
-    num_bytes, num_flops = measure(task)
+    num_bytes, num_flops = measure_peak(*trace_declared(task))
     return num_bytes <= _QUICK_BYTES and num_flops <= _QUICK_FLOPS
 
 
@@ -102,7 +102,7 @@ def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tup
     it holds the declared ones.
     """
     declared, num_bytes = trace_declared(task)
-    num_flops = sum(operator.matmul_flops for operator in declared)
+    num_bytes, num_flops = measure_peak(declared, num_bytes)
     most_work = max(_MOST_WORK_BYTES, LEAST_GROWTH * measure_work(declared))
     most_bytes = min(MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
     most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
@@ -111,7 +111,7 @@ def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tup
             operators, num_bytes = trace_declared(with_declared(task, proposal))
         except TaskError:
             continue
-        num_flops = sum(operator.matmul_flops for operator in operators)
+        num_bytes, num_flops = measure_peak(operators, num_bytes)
         is_affordable = num_bytes <= most_bytes and num_flops <= most_flops
         if is_affordable and measure_work(operators) <= most_work and runs_with(task, proposal):
             yield proposal, operators
@@ -258,7 +258,20 @@ def _find_blocks(size: int) -> list[int]:
 def measure(task: Task) -> tuple[float, float]:
     """Bytes of inputs, parameters and results at the declared sizes, and operations of matrix products."""
     operators, num_bytes = trace_declared(task)
-    return num_bytes, float(sum(operator.matmul_flops for operator in operators))
+    return num_bytes, _count_flops(operators)
+
+
+def measure_peak(operators: Sequence[EagerOperator], num_bytes: float) -> tuple[float, float]:
+    """Bytes of inputs, parameters and results, or half of what one operator reads and writes, and products' operations.
+
+    What is made on the way may be hundreds of times as large as what is given and returned.
+    """
+    largest = max((operator.num_bytes / 2 for operator in operators), default=0.0)
+    return max(num_bytes, largest), _count_flops(operators)
+
+
+def _count_flops(operators: Sequence[EagerOperator]) -> float:
+    return float(sum(operator.matmul_flops for operator in operators))
 
 
 def accepted_remainders(task: Task) -> Constants:

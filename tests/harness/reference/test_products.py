@@ -1,4 +1,4 @@
-"""Convolutions of the oracle: PyTorch's own results, whatever the parts in which they are computed."""
+"""Products of references: convolutions are PyTorch's own, whatever their parts; uncomputed ones have their shapes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tritonrl.harness.reference import convolutions
-from tritonrl.harness.reference.convolutions import ConvolutionsInParts
+from tritonrl.core.task import Task
+from tritonrl.harness.reference import products
+from tritonrl.harness.reference.operators import trace_declared
+from tritonrl.harness.reference.products import ConvolutionsInParts, UncomputedProducts
+from tritonrl.harness.reference.reference import runs_with
+from tritonrl.harness.reference.sizes.declared_sizes import is_quick, is_within_reach, measure_peak, with_declared
 
 
 @st.composite
@@ -41,7 +45,7 @@ def test_parts_make_the_whole(most_bytes: int, call: tuple[torch.Tensor, torch.T
     """Results of float64 are PyTorch's to rounding, others the very same."""
     x, weight, bias, settings = call
     with pytest.MonkeyPatch.context() as patch, ConvolutionsInParts():
-        patch.setattr(convolutions, "_MOST_BYTES", most_bytes)
+        patch.setattr(products, "_MOST_BYTES", most_bytes)
         found = torch.convolution(x, weight, bias, *settings)
     wanted = torch.convolution(x, weight, bias, *settings)
     is_double = x.dtype is torch.float64
@@ -52,7 +56,7 @@ def test_parts_make_the_whole(most_bytes: int, call: tuple[torch.Tensor, torch.T
 def test_padding_may_have_a_name(monkeypatch: pytest.MonkeyPatch, padding: str | int) -> None:
     """One number for all axes, as PyTorch hands on, is as many."""
     x, weight = torch.randn(2, 3, 9, 9, dtype=torch.float64), torch.randn(4, 3, 3, 3, dtype=torch.float64)
-    monkeypatch.setattr(convolutions, "_MOST_BYTES", 1)
+    monkeypatch.setattr(products, "_MOST_BYTES", 1)
     with ConvolutionsInParts():
         found = torch.nn.functional.conv2d(x, weight, padding=padding)
     torch.testing.assert_close(found, torch.nn.functional.conv2d(x, weight, padding=padding))
@@ -62,7 +66,7 @@ def test_infinite_weights_spoil_what_they_reach_alone(monkeypatch: pytest.Monkey
     """No weight is multiplied with zeros that PyTorch does not have."""
     x, weight = torch.ones(1, 1, 6, dtype=torch.float64), torch.ones(1, 2, 3, dtype=torch.float64)
     weight[0, 0, 2] = torch.inf
-    monkeypatch.setattr(convolutions, "_MOST_BYTES", 1)
+    monkeypatch.setattr(products, "_MOST_BYTES", 1)
     with ConvolutionsInParts():
         found = torch.nn.functional.conv_transpose1d(x, weight)
     torch.testing.assert_close(found, torch.nn.functional.conv_transpose1d(x, weight))
@@ -74,3 +78,79 @@ def test_what_pytorch_refuses_is_refused() -> None:
     x, weight = torch.ones(1, 1, 2, dtype=torch.float64), torch.ones(1, 1, 5, dtype=torch.float64)
     with ConvolutionsInParts(), pytest.raises(RuntimeError):
         torch.nn.functional.conv1d(x, weight)
+
+
+@given(call=_calls())
+def test_uncomputed_products_have_their_shapes(call: tuple[torch.Tensor, torch.Tensor, object, tuple[object]]) -> None:
+    """Shapes, strides and dtypes are PyTorch's, and so is what it refuses; values are zeros."""
+    x, weight, bias, settings = call
+    wanted = torch.convolution(x, weight, bias, *settings)
+    rows = wanted.flatten(1)
+    with UncomputedProducts() as mode:
+        found = torch.convolution(x, weight, bias, *settings)
+        squares = torch.addmm(rows @ rows.T, rows, rows.T)
+        with pytest.raises(RuntimeError):
+            _ = rows @ rows.T.expand(2, -1, -1)[:, :-1]
+    assert (found.shape, found.stride(), found.dtype) == (wanted.shape, wanted.stride(), wanted.dtype)
+    assert squares.shape == (len(x), len(x))
+    assert not found.any()
+    assert not squares.any()
+    assert mode.num_left_out == 4
+
+
+REFUSES_ZEROS = """
+import torch
+import torch.nn as nn
+
+ROWS = 4
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.linalg.cholesky(x @ x.T)
+
+
+def get_inputs():
+    return [torch.randn(ROWS, 64)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_reference_that_refuses_zeros_is_asked_again() -> None:
+    """Its product is computed where that alone shows that it runs; 65 rows of 64 columns have no such factor."""
+    task = Task(task_id="cholesky", level=1, family="made-up", description="made up", source=REFUSES_ZEROS)
+    assert runs_with(task, (("ROWS", 8),))
+    assert not runs_with(task, (("ROWS", 70),))
+
+
+WIDE = """
+import torch
+import torch.nn as nn
+
+SIZE = 16384
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return (x[:, None] * x[None, :]).sum(1)
+
+
+def get_inputs():
+    return [torch.randn(SIZE)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_memory_on_the_way_counts() -> None:
+    """What is given and returned has 128 KB, and the sum reads a gigabyte, of which half counts."""
+    task = Task(task_id="wide", level=1, family="made-up", description="made up", source=WIDE)
+    assert measure_peak(*trace_declared(task))[0] == pytest.approx(16384**2 * 4 / 2, rel=1e-3)
+    assert not is_within_reach(task)
+    assert not is_quick(task)
+    assert is_quick(with_declared(task, (("SIZE", 1024),)))
