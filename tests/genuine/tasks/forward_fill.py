@@ -2,7 +2,7 @@ import torch
 import torch.nn as nn
 
 ROWS = 64
-COLUMNS = 16000
+COLUMNS = 6000
 
 
 class Model(nn.Module):
