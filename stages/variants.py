@@ -25,7 +25,7 @@ Whatever a row says, no hidden values judge where the reference itself fails on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from attrs import evolve, field, frozen
@@ -132,7 +132,7 @@ class VariantRow:
     group: Group
     profile: Profile | None = None
     is_second_dtype: bool = False
-    changes: dict[str, float | str | tuple[str, ...]] = field(factory=dict)
+    changes: Mapping[str, float | str | tuple[str, ...]] = field(factory=dict)
     applies: Callable[[Facts], bool] = lambda facts: True
     is_by_element: bool = False
     """Whether errors are measured against a scale of each element's own, too."""
