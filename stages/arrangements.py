@@ -19,7 +19,7 @@ ARRANGEMENTS: tuple[Arrangement, ...] = ("negative", "rising", "positive", "fall
 _FACTOR = 32.0
 """It takes exponentials of normal values beyond float32's range, and squares and sums of them nowhere near its end."""
 _LEVELS, _HEIGHT = 3, 8.0
-"""The lowest level, of what values are on average: nothing beside a part that is multiplied would not be seen."""
+"""The lowest level is so many times what values are on average: what is lost must show beside the larger parts."""
 
 
 def arrange(
