@@ -78,6 +78,7 @@ class Variant(StrEnum):
     OTHER_SIZE = "other_size"
     TWICE = "twice"
     CANCELLING_PRODUCTS = "cancelling_products"
+    ARRANGED = "arranged"
 
 
 @frozen

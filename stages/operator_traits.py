@@ -122,4 +122,6 @@ class OperatorTraits:
 
 def _is_product(operator: EagerOperator) -> bool:
     """Return whether an operator may be computed by matrix units."""
-    return bool(operator.matmul_flops) or any(word in operator.short_name for word in PRODUCT_WORDS)
+    is_named_so = any(word in operator.short_name for word in PRODUCT_WORDS)
+    # "cummax" has "mm" in it
+    return bool(operator.matmul_flops) or (is_named_so and operator.short_name not in _CHOOSING)

@@ -30,14 +30,14 @@ def _with_last(values: NDArray[np.float64], axes: tuple[int, ...]) -> tuple[NDAr
     return moved, math.prod(values.shape[axis] for axis in last)
 
 
-def _as_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
+def as_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[np.float64]:
     """Return a copy of values as rows along axes."""
     moved, length = _with_last(values, axes)
     return moved.reshape(-1, length).copy()
 
 
-def _from_rows(rows: NDArray[np.float64], shape: tuple[int, ...], axes: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return values of which `_as_rows` makes these rows."""
+def from_rows(rows: NDArray[np.float64], shape: tuple[int, ...], axes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return values of which `as_rows` makes these rows."""
     values = np.empty(shape)
     moved, _ = _with_last(values, axes)
     moved[...] = rows.reshape(moved.shape)
@@ -75,10 +75,10 @@ def raise_places(values: NDArray[np.float64], axes: tuple[int, ...], height: flo
     """
     if not values.size or not values.ndim:
         return values
-    rows = _as_rows(values, axes)
+    rows = as_rows(values, axes)
     number, places = np.arange(len(rows)), find_places(rows.shape[1])
     rows[number, places[(3 * number + turn) % len(places)]] = rows.max(axis=1) + height
-    return _from_rows(rows, values.shape, axes)
+    return from_rows(rows, values.shape, axes)
 
 
 def choose_places(size: int, step: int, parity: int) -> NDArray[np.int64]:
@@ -112,12 +112,12 @@ def spread_rows(values: NDArray[np.float64], axes: tuple[int, ...]) -> NDArray[n
     """Return positive values, each row's largest at its start and its smallest at its end; odd rows the other way."""
     if not values.size or not values.ndim:
         return values
-    rows = _as_rows(values, axes)
+    rows = as_rows(values, axes)
     smallest, largest = 0.1 * rows.min(axis=1), 2.0 * rows.max() - rows[:, 0] / 4
     is_odd = np.arange(len(rows)) % 2 == 1
     rows[:, -1] = np.where(is_odd, largest, smallest)
     rows[:, 0] = np.where(is_odd, smallest, largest) if rows.shape[1] > 1 else largest
-    return _from_rows(rows, values.shape, axes)
+    return from_rows(rows, values.shape, axes)
 
 
 def change_rows(
@@ -131,7 +131,7 @@ def change_rows(
     """
     if not values.size or not values.ndim:
         return values
-    rows = _as_rows(values, axes)
+    rows = as_rows(values, axes)
     if has_peaks:
         peaked = rows[::2]
         largest = peaked.max(axis=1, keepdims=True)
@@ -149,7 +149,7 @@ def change_rows(
         smallest *= np.where(smallest < 0.0, 2.0, 0.5)
         is_odd = np.arange(len(others)) % 2 == 1
         others[:, 0], others[:, -1] = np.where(is_odd, smallest, largest), np.where(is_odd, largest, smallest)
-    return _from_rows(rows, values.shape, axes)
+    return from_rows(rows, values.shape, axes)
 
 
 def spread_magnitudes(values: NDArray[np.float64], spread: int) -> NDArray[np.float64]:

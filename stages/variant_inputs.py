@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..core.candidate import Variant
 from ..core.task import Profile
+from .arrangements import Arrangement, arrange
 from .transforms import (
     CHOICE_SEED,
     change_rows,
@@ -71,6 +72,10 @@ class VariantInputs:
     """1 for positive values, -1 for negative ones, 0 for both."""
     step: float = 0.0
     """What values are rounded to multiples of, zeros among them; 0 for none."""
+    arrangements: tuple[Arrangement, ...] = ()
+    """What is done to rows, in turn."""
+    has_tied_arrangements: bool = True
+    """Whether these make values equal."""
     rounded_through: str | None = None
     fresh_input: int | None = None
     integers: IntegerChange = ""
@@ -126,6 +131,8 @@ class VariantInputs:
             values = self.side * spread_rows(np.abs(values), self.axes)
         if self.step:
             values = tie(values, self.step)
+        if self.arrangements:
+            values = arrange(values, self.axes, self.arrangements, self.has_tied_arrangements)
         if self.nan_share:
             drawn = draw_for(values).random(values.shape)
             values = np.where(1.0 - drawn < self.infinite_share, np.copysign(np.inf, values), values)

@@ -25,7 +25,7 @@ Whatever a row says, no hidden values judge where the reference itself fails on 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from attrs import evolve, field, frozen
@@ -33,6 +33,7 @@ from attrs import evolve, field, frozen
 from ..core.candidate import Variant
 from ..core.recipe.extensions import VerifierSpec
 from ..core.task import SINGLE_SIZES, Profile
+from .arrangements import ARRANGEMENTS
 from .operator_traits import OperatorTraits
 from .variant_inputs import VariantInputs
 
@@ -131,7 +132,7 @@ class VariantRow:
     group: Group
     profile: Profile | None = None
     is_second_dtype: bool = False
-    changes: dict[str, float | str] = field(factory=dict)
+    changes: Mapping[str, float | str | tuple[str, ...]] = field(factory=dict)
     applies: Callable[[Facts], bool] = lambda facts: True
     is_by_element: bool = False
     """Whether errors are measured against a scale of each element's own, too."""
@@ -309,6 +310,14 @@ VARIANTS: tuple[VariantRow, ...] = (
         profile=Profile.DECLARED,
         is_second_dtype=True,
         changes={"stream": "declared_precision"},
+    ),
+    # what a loop over more blocks than small sizes have carries from one to the next: ties, one sign, zeros, other
+    # scales, masks of which whole blocks are off
+    VariantRow(
+        variant=Variant.ARRANGED,
+        group="sampled",
+        profile=Profile.DECLARED,
+        changes={"stream": "declared", "arrangements": ARRANGEMENTS, "integers": "mixed"},
     ),
     # what is done for one size as declared, whatever the others are
     *(

@@ -62,6 +62,7 @@ KERNELS = frozenset(
 
 CONTRACT = frozenset(
     (
+        "declared/running_maximum_from_zero.py",  # values arranged at the declared sizes
         "integers/mask_of_ones_not_obeyed.py",  # inputs that the draws do not vary
         "operators/nan_added_up.py",  # inputs that are no numbers
         "recording/deterministic_convolutions.py",  # settings that host code reads, at the declared sizes

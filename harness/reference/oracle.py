@@ -37,6 +37,7 @@ from ...stages.variants import HIDDEN_VARIANTS
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
 from .experiments import find_acceptable, find_changeable_integers, is_same_in_evaluation
+from .fair_values import choose_fair
 from .products import ConvolutionsInParts
 from .reference import (
     build_model,
@@ -206,6 +207,16 @@ class Oracle(TaskFacts):
         return None
 
     @keep()
+    def choose_fair(self, task: Task, inputs: VariantInputs) -> VariantInputs:
+        """The inputs without what is not fair to the task."""
+        return choose_fair(self, task, inputs)
+
+    def are_arranged(self, task: Task, inputs: VariantInputs) -> bool:
+        """Whether the variant's inputs are arranged at all, and the reference runs on them at their own sizes."""
+        fair = self.choose_fair(task, inputs)
+        return bool(fair.arrangements or fair.integers) and self.is_accepted(task, inputs)
+
+    @keep()
     def changeable_integers(self, task: Task, change: IntegerChange) -> tuple[int, ...]:
         """The positions of integers and masks among the inputs that a variant may change so."""
         if not change:
@@ -242,10 +253,7 @@ class Oracle(TaskFacts):
         """The model with its parameters, and the variant's inputs."""
         identity = fingerprint(task)
         profile, dtype = spec.profile, torch_dtype(spec.dtype)
-        if profile is Profile.BEYOND and spec.row_scale != 1.0:
-            spec = self._choose_rows(task, spec)
-        if profile is Profile.BETWEEN and spec.step and not self._has_fair_ties(task, spec):
-            spec = evolve(spec, step=0.0)
+        spec = self.choose_fair(task, spec)
 
         def draw(*labels: str) -> list[Any]:
             module = load_task(*self._sized(task, profile))
@@ -260,7 +268,7 @@ class Oracle(TaskFacts):
         drawn = [*self._kept.once(inputs_key, draw, count_bytes)]
         if spec.fresh_input is not None:
             drawn[spec.fresh_input] = draw("fresh")[spec.fresh_input]
-        changeable = self._changeable(task, spec)
+        changeable = self.changeable_integers(task, spec.integers)
         spec = evolve(spec, axes=self.traits(task).axes)
         fixed = evolve(spec, integers="")
         inputs = [transform(value, spec if at in changeable else fixed, dtype) for at, value in enumerate(drawn)]
@@ -325,31 +333,6 @@ class Oracle(TaskFacts):
         pairs = zip(self._call(task, model, inputs)[0], self._call(task, other, others)[0], strict=True)
         return all(torch.allclose(one, another, rtol=1e-6, equal_nan=True) for one, another in pairs)
 
-    def _choose_rows(self, task: Task, spec: VariantInputs) -> VariantInputs:
-        """The inputs with what rows may be at small sizes, which are soon computed; none for products of many."""
-        if self.traits(task).multiplies_many:
-            return evolve(spec, row_scale=1.0)
-        stable = evolve(spec, row_scale=spec.stable_scale, has_peaks=True)
-        for proposal in (stable, spec) if self.traits(task).subtracts_maximum else (spec,):
-            # the largest of a million lie so much farther out
-            beside = _beside(spec, row_scale=1.5 * proposal.row_scale, has_peaks=proposal.has_peaks)
-            if self.is_accepted(task, beside) and self.is_exact(task, beside):
-                return proposal
-        return evolve(spec, row_scale=1.0)
-
-    def _has_fair_ties(self, task: Task, spec: VariantInputs) -> bool:
-        """Whether the result says positions of extremes, and which of several; small sizes show it."""
-        is_asked = self.traits(task).orders_inputs and self.resolves_ties(task)
-        return is_asked and self.is_exact(task, _beside(spec, step=spec.step))
-
-    def _changeable(self, task: Task, spec: VariantInputs) -> tuple[int, ...]:
-        """The inputs whose integers the variant changes; beyond the declared sizes, where they judge at small ones."""
-        if spec.profile is Profile.BEYOND and spec.integers:
-            beside = _beside(spec, integers=spec.integers)
-            if not (self.changeable_integers(task, spec.integers) and self.is_exact(task, beside)):
-                return ()
-        return self.changeable_integers(task, spec.integers)
-
     def _call_in_own(
         self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
     ) -> Sequence[torch.Tensor]:
@@ -390,8 +373,3 @@ class Oracle(TaskFacts):
             return ()
         ordinary = self.expected(task, original, seeded_parameters)
         return tuple(_SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
-
-
-def _beside(spec: VariantInputs, **changes: Any) -> VariantInputs:
-    """Inputs at small sizes, which are soon computed, with these changes alone."""
-    return VariantInputs(variant=spec.variant, profile=Profile.SMALL, dtype=spec.dtype, **changes)

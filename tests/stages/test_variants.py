@@ -29,6 +29,7 @@ LARGE = {
     Variant.INFINITY_AMONG_THEM,
     Variant.SPREAD_30,
     Variant.SPREAD_90,
+    Variant.ARRANGED,
 }
 VALUES = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=30).map(lambda v: np.array(v, dtype=np.float64))
 

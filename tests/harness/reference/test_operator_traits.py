@@ -54,3 +54,9 @@ def test_torch_counts_operations_of_products_alone() -> None:
 def test_products_of_many_are_told(name: str, expected: bool) -> None:
     """Larger values would take them out of range on the way, in an order that is nobody's."""
     assert OperatorTraits((EagerOperator(name=name, num_bytes=0),)).multiplies_many is expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("aten.mm.default", 1), ("aten.cummax.default", 0)])
+def test_a_running_maximum_is_no_product(name: str, expected: int) -> None:
+    """Its name has a product's in it."""
+    assert OperatorTraits((EagerOperator(name=name, num_bytes=0),)).num_products == expected
