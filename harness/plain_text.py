@@ -94,7 +94,7 @@ def render_fields(plain: Mapping[str, Any]) -> list[str]:
         title = name.replace("_", " ")
         if isinstance(value, Mapping) and value:
             lines += [title, *(f"  {line}" for line in render_fields(value))]
-        elif isinstance(value, list) and any(isinstance(item, Mapping | list | str) for item in value):
+        elif isinstance(value, list | tuple) and any(isinstance(item, Mapping | list | tuple | str) for item in value):
             lines.append(f"{title:{width}}  {len(value)}")
             lines += [f"  {_show(item)}" for item in value[:_MOST_ITEMS]]
             lines += [f"  and {len(value) - _MOST_ITEMS} more, which --json has"] if len(value) > _MOST_ITEMS else []
@@ -107,7 +107,7 @@ def _show(value: Any) -> str:
     """Format a value in one line; a list that begins with a name is that of something and what belongs to it."""
     if isinstance(value, Mapping):
         return ", ".join(f"{name.replace('_', ' ')} {_show(part)}" for name, part in value.items()) or "none"
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         has_name = bool(value) and isinstance(value[0], str)
         return (" " if has_name else ", ").join(map(_show, value)) or "none"
     if value is None or isinstance(value, bool):

@@ -13,7 +13,7 @@ def test_every_field_of_a_record_is_shown() -> None:
         "is_sound": True,
         "speedup": None,
         "seconds": [1.0, 2.5],
-        "outcomes": [["passed", 3], ["timeout", 1]],
+        "outcomes": [("passed", 3), ("timeout", 1)],
         "first": {"judge_mb": 20.0, "strays": 0},
         "rejections": [{"name": "a", "reached": "full"}],
         "unexpected": [f"text {number}" for number in range(42)],
