@@ -6,7 +6,7 @@ from, and when it says anything about a candidate. Under the task's contract (do
 one dtype only, the values are rounded through a narrower type instead, because many genuine float32 kernels call
 functions that Triton defines for float32 alone.
 
-The hidden ones come from hacks that the five do not see (docs/decisions/0002-purity-knock-out-hidden-inputs.md). Their
+The hidden ones come from hacks that the five do not see (docs/decisions/0012-hidden-inputs.md). Their
 names say what is done to the values; beside each row stands what it finds. A variant may refuse what is wrong and never
 what is merely written otherwise, so unusual values are run only where something vouches for them:
 

@@ -37,6 +37,19 @@ def from_bytes(data: bytes, view: View) -> NDArray[np.generic] | None:
     return np.frombuffer(data, dtype=np.dtype(view.dtype)).reshape(view.shape)
 
 
+def read_bits(bits: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
+    """One bit for each element as booleans of this shape, or None where there are not so many."""
+    size = math.prod(shape)
+    if len(bits) != -(-size // 8):
+        return None
+    return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=size).astype(bool).reshape(shape)
+
+
+def read_writers(data: bytes, shape: tuple[int, ...]) -> NDArray[np.int32] | None:
+    """The program that wrote each element as numbers of this shape, or None where there are not so many."""
+    return np.frombuffer(data, np.int32).reshape(shape) if len(data) == 4 * math.prod(shape) else None
+
+
 def fill_storages(
     plan: LaunchPlan,
     expected: ExpectedRun,

@@ -15,9 +15,7 @@ import math
 import time
 from collections.abc import Generator, Sequence
 
-import numpy as np
 from attrs import evolve, frozen
-from numpy.typing import NDArray
 
 from ....core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ....core.outcome import Outcome
@@ -54,7 +52,7 @@ from ...reference.sizes.declared_sizes import LEAST_GROWTH, measure_work
 from ..context import VerifierContext
 from ..recordings import later_variants
 from ..runs import PATIENCE, prepare_run, split
-from ..storages import from_bytes
+from ..storages import from_bytes, read_bits, read_writers
 
 _FREE_PLAN_BYTES, _MOST_PLAN_BYTES = 512 << 20, 3 << 29
 """A plan may have so much whatever the reference keeps, and no more than this where that keeps as much."""
@@ -381,11 +379,10 @@ class Sampler:
             return None
         outputs = []
         for number, (view, wanted) in enumerate(zip(plan.outputs, expected.expected, strict=True)):
-            read = _read_writers if is_scan else _read_bits
+            read = read_writers if is_scan else read_bits
             actual, written = from_bytes(result.outputs[number], view), read(result.written[number], view.shape)
-            spoilt = None if is_scan else _read_bits(tainted[number], view.shape)
-            is_whole = spoilt is not None or is_scan
-            if actual is None or written is None or not is_whole or actual.shape != wanted.shape:
+            spoilt = None if is_scan else read_bits(tainted[number], view.shape)
+            if actual is None or written is None or (spoilt is None and not is_scan) or actual.shape != wanted.shape:
                 return None
             outputs.append(
                 SampledOutput(
@@ -401,16 +398,3 @@ class Sampler:
                 )
             )
         return outputs
-
-
-def _read_bits(bits: bytes, shape: tuple[int, ...]) -> NDArray[np.bool_] | None:
-    """One bit for each element, as booleans of the output's shape."""
-    size = math.prod(shape)
-    if len(bits) != -(-size // 8):
-        return None
-    return np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=size).astype(bool).reshape(shape)
-
-
-def _read_writers(data: bytes, shape: tuple[int, ...]) -> NDArray[np.int32] | None:
-    """The program that wrote each element, as numbers of the output's shape."""
-    return np.frombuffer(data, np.int32).reshape(shape) if len(data) == 4 * math.prod(shape) else None
