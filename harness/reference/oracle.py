@@ -57,6 +57,7 @@ from .reference import (
     to_double,
     torch_dtype,
 )
+from .structure import Structure, find_structures, restore
 from .task_facts import TaskFacts, count_bytes, keep
 from .values import cancel, counterweigh, is_in_range, make_alike, transform, values_of
 
@@ -274,6 +275,7 @@ class Oracle(TaskFacts):
         inputs = [transform(value, spec if at in changeable else fixed, dtype) for at, value in enumerate(drawn)]
         if spec.alike:
             inputs = make_alike(inputs, spec.alike)
+        restore(drawn, inputs, self._structures(task))
         model_key = ("model", identity, profile, spec.dtype, seeded_parameters)
         model = self._kept.once(model_key, build, lambda made: count_bytes(made.state_dict().values()))
         try:
@@ -294,14 +296,22 @@ class Oracle(TaskFacts):
                 cancel(operands, spec.cancelled, dtype)
         return model, inputs
 
+    @keep()
+    def _structures(self, task: Task) -> dict[int, tuple[Structure, ...]]:
+        """What all draws of an input have alike, by position."""
+        identity = fingerprint(task)
+        first, second = (derive(self.seed, identity, "structure", str(number)) for number in range(2))
+        return find_structures(task, (first, second))
+
     def _find_operands(
         self, task: Task, model: torch.nn.Module, inputs: list[Any], seeded_parameters: frozenset[str]
     ) -> list[tuple[torch.Tensor, int]]:
         """The product's operands with the axes that it adds over; none where one may not be changed."""
         parameters = {name: value for name, value in model.state_dict().items() if name not in seeded_parameters}
         given = {str(at): value for at, value in enumerate(inputs)} | parameters
-        axes = self.inner_axes(task)
-        operands = [(given[place], axis) for place, axis in axes if is_floating(given.get(place))]
+        axes, structures = self.inner_axes(task), self._structures(task)
+        free = {place: value for place, value in given.items() if place not in map(str, structures)}
+        operands = [(free[place], axis) for place, axis in axes if is_floating(free.get(place))]
         return operands if len(operands) == len(axes) else []
 
     def _counterweigh(
