@@ -57,7 +57,6 @@ KERNELS = frozenset(
         "reduce_custom_product",  # custom combine over tuples
         "scan_recurrence",  # associative scan
         "wrapping_hash",  # integers that wrap around
-        "triangular_product",  # what all draws of an input have alike
     )
 )
 
