@@ -35,7 +35,6 @@ from ...stages.compile_stage import find_recording
 from ...stages.plan_validation import check_structure
 from ..errors import TaskError, TooLargeError
 from ..reference.device_comparison import find_excess_on_device
-from ..reference.operators import trace_declared
 from ..reference.oracle import ExpectedRun
 from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task, torch_dtype
 from ..reference.sizes.declared_sizes import measure_peak
@@ -97,7 +96,7 @@ def choose_sizes(task: Task, context: VerifierContext) -> Profile:
     """The declared sizes, or small ones where the interpreter cannot run those; the same for every candidate."""
     if context.cuda is not None:
         return Profile.DECLARED
-    num_bytes, num_flops = measure_peak(*trace_declared(task))
+    num_bytes, num_flops = measure_peak(task)
     return Profile.DECLARED if num_bytes <= _MOST_BYTES and num_flops <= _MOST_FLOPS else Profile.SMALL
 
 

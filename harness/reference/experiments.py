@@ -12,8 +12,11 @@ from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.variant_inputs import IntegerChange, VariantInputs
 from ..errors import TaskError
-from .reference import build_model, call_model, convert, draw_inputs, equal_results, load_task, to_double
-from .values import is_integer, is_mask_tensor, transform
+from .reference import build_model, call_model, convert, draw_inputs, equal_results, is_floating, load_task, to_double
+from .values import Structure, is_integer, is_mask_tensor, is_symmetric, transform
+
+_LEAST_ELEMENTS = 8
+"""Fewer have two values by chance."""
 
 
 def find_used_inputs(task: Task, seed: int, init_seed: int) -> tuple[int, ...]:
@@ -146,3 +149,27 @@ def _propose_numbers(position: int, value: object) -> tuple[Any, ...]:
     if isinstance(value, int):
         return (-1 - value, value + 1) if value > 0 else (value + 1,)
     return (value * (1.5 + 0.25 * position) or 0.5,) if isinstance(value, float) else ()
+
+
+def find_structures(task: Task, seeds: tuple[int, int]) -> dict[int, tuple[Structure, ...]]:
+    """What floating-point inputs have alike in two draws at small sizes, by position, where they have anything."""
+    module = load_task(task, Profile.SMALL)
+    draws = [draw_inputs(task, module, seed) for seed in seeds]
+    pairs = [(at, one, other) for at, (one, other) in enumerate(zip(*draws, strict=False)) if is_floating(one)]
+    found = {at: _find_common(one, other) for at, one, other in pairs if one.shape == other.shape}
+    return {at: kinds for at, kinds in found.items() if kinds}
+
+
+def _find_common(one: torch.Tensor, other: torch.Tensor) -> tuple[Structure, ...]:
+    found: list[Structure] = []
+    is_zero = one == 0
+    if bool(is_zero.any()) and not bool(is_zero.all()) and torch.equal(is_zero, other == 0):
+        found.append("zeros")
+    if is_symmetric(one) and is_symmetric(other):
+        found.append("symmetric")
+    if one.numel() >= _LEAST_ELEMENTS:
+        low, high = one.min(), one.max()
+        pair = (bool(((each == low) | (each == high)).all()) for each in (one, other))
+        if bool(low < high) and all(pair) and torch.equal(torch.stack(other.aminmax()), torch.stack((low, high))):
+            found.append("two values")
+    return tuple(found)

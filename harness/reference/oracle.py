@@ -36,7 +36,7 @@ from ...stages.variant_inputs import IntegerChange, VariantInputs
 from ...stages.variants import HIDDEN_VARIANTS
 from ..errors import TaskError
 from .conditioning import Conditioning, find_conditioning
-from .experiments import find_acceptable, find_changeable_integers, is_same_in_evaluation
+from .experiments import find_acceptable, find_changeable_integers, find_structures, is_same_in_evaluation
 from .fair_values import choose_fair
 from .products import ConvolutionsInParts
 from .reference import (
@@ -57,9 +57,8 @@ from .reference import (
     to_double,
     torch_dtype,
 )
-from .structure import Structure, find_structures, restore
 from .task_facts import TaskFacts, count_bytes, keep
-from .values import cancel, counterweigh, is_in_range, make_alike, transform, values_of
+from .values import Structure, cancel, counterweigh, is_in_range, make_alike, restore, transform, values_of
 
 _SHARE_OF_SCALE = 1e-2
 

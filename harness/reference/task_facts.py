@@ -22,7 +22,7 @@ from ...core.task import SINGLE_SIZES, Constants, Profile, Task
 from ...stages.operator_traits import OperatorTraits
 from ...stages.roofline import EagerOperator
 from .experiments import find_numbers, find_used_inputs
-from .operators import trace_declared, trace_operators
+from .operators import trace_operators
 from .reference import call_model, dtype_name, fake_reference
 from .sizes.declared_sizes import (
     PAST_BLOCK,
@@ -264,7 +264,7 @@ class TaskFacts:
         """Bytes at one profile's sizes: of the reference's inputs, parameters and results, or of more on the way."""
         sized, kind = self._sized(task, profile)
         constants = () if kind is Profile.DECLARED else sized.constants(kind)
-        return measure_peak(*trace_declared(with_declared(sized, constants) if constants else sized))[0]
+        return measure_peak(with_declared(sized, constants) if constants else sized)[0]
 
     def _sized(self, task: Task, profile: Profile) -> tuple[Task, Profile]:
         """The task with a derived profile's sizes in the place of `LARGER`, and the profile to load it with."""

@@ -7,8 +7,9 @@ processor, in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,6 +22,13 @@ from ...stages.transforms import is_mask, is_sorted
 from ...stages.variant_inputs import VariantInputs
 from ..errors import TaskError
 from .reference import alone_with_generators, count_stored, draw_inputs, is_floating, load_task, torch_dtype
+
+Structure = Literal["zeros", "symmetric", "two values"]
+"""What all draws of an input have alike: zeros in the same places, symmetry, two values and no other.
+
+A right kernel may skip the blocks of a triangular matrix, read a symmetric one by columns, or take targets of 0 and 1
+for truth values. So a variant's values keep it.
+"""
 
 
 def is_in_range(wanted: NDArray[np.generic], dtype: str) -> bool:
@@ -38,6 +46,24 @@ def transform(value: Any, spec: VariantInputs, dtype: torch.dtype) -> Any:
     values = value.double().contiguous().numpy()
     changed = spec.transform(values)
     return place_like(value, np.sort(changed) if is_sorted(values) else changed, dtype)
+
+
+def is_symmetric(value: torch.Tensor) -> bool:
+    """Whether each matrix is its own transpose."""
+    return value.ndim > 1 and value.shape[-1] == value.shape[-2] > 1 and torch.equal(value, value.mT)
+
+
+def restore(drawn: Sequence[Any], changed: Sequence[Any], structures: Mapping[int, Sequence[Structure]]) -> None:
+    """Give changed inputs what those that were drawn have at their own sizes; in place, so that layouts stay."""
+    for at, kinds in structures.items():
+        before, after = drawn[at], changed[at]
+        with contextlib.suppress(RuntimeError):  # several elements are one in memory
+            if "two values" in kinds:
+                after.copy_(before)
+            if "zeros" in kinds:
+                after.copy_(after.where(before != 0, 0.0))
+            if "symmetric" in kinds and is_symmetric(before):
+                after.copy_(after.tril() + after.tril(-1).mT)
 
 
 def alike_shape(shape: Sequence[int]) -> tuple[int, ...]:

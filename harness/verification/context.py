@@ -22,7 +22,7 @@ from .evidence_store import EvidenceStore, evidence_key
 from .memory_budget import MemoryBudget
 
 BYTES_A_BYTE = 10
-"""Memory that a run takes at its peak for each byte of its inputs, parameters and results.
+"""Memory that a run takes at its peak for each byte that its reference does (`measure_peak`).
 
 They are drawn, transformed and computed in float64, sent and received, and compared.
 """

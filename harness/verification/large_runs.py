@@ -40,8 +40,8 @@ from .storages import fill_storages
 _LIMITS = 4
 """A run on gigabytes may take so many times a run's limit: its inputs are drawn within it."""
 IN_FLOAT64, AT_LEAST = 8.0, 4.0
-"""The GPU's memory that a run takes for each byte of inputs, parameters and results: with a reference in float64 and
-whatever it makes on the way, and at the least."""
+"""The GPU's memory that a run takes for each byte that its reference does (`measure_peak`): with one in float64, and at
+the least."""
 _MOST_TIMES_THE_REFERENCE = 4
 _SPARE_BYTES = 1 << 30
 """As much of the GPU's memory stays with each of the processes that have made a large run."""

@@ -56,7 +56,7 @@ _LEAST_SIZE = 16
 
 def is_within_reach(task: Task) -> bool:
     """Whether the reference can be computed at the declared sizes in about a second."""
-    num_bytes, num_flops = measure_peak(*trace_declared(task))
+    num_bytes, num_flops = measure_peak(task)
     return num_bytes <= MOST_BYTES and num_flops <= _MOST_FLOPS
 
 
@@ -72,7 +72,7 @@ def measure_work(operators: Sequence[EagerOperator]) -> int:
 
 def is_quick(task: Task) -> bool:
     """Whether a GPU's verifier can afford the declared sizes for every variant."""
-    num_bytes, num_flops = measure_peak(*trace_declared(task))
+    num_bytes, num_flops = measure_peak(task)
     return num_bytes <= _QUICK_BYTES and num_flops <= _QUICK_FLOPS
 
 
@@ -102,7 +102,7 @@ def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tup
     it holds the declared ones.
     """
     declared, num_bytes = trace_declared(task)
-    num_bytes, num_flops = measure_peak(declared, num_bytes)
+    num_bytes, num_flops = _find_peak(declared, num_bytes)
     most_work = max(_MOST_WORK_BYTES, LEAST_GROWTH * measure_work(declared))
     most_bytes = min(MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
     most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
@@ -111,7 +111,7 @@ def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tup
             operators, num_bytes = trace_declared(with_declared(task, proposal))
         except TaskError:
             continue
-        num_bytes, num_flops = measure_peak(operators, num_bytes)
+        num_bytes, num_flops = _find_peak(operators, num_bytes)
         is_affordable = num_bytes <= most_bytes and num_flops <= most_flops
         if is_affordable and measure_work(operators) <= most_work and runs_with(task, proposal):
             yield proposal, operators
@@ -261,11 +261,15 @@ def measure(task: Task) -> tuple[float, float]:
     return num_bytes, _count_flops(operators)
 
 
-def measure_peak(operators: Sequence[EagerOperator], num_bytes: float) -> tuple[float, float]:
+def measure_peak(task: Task) -> tuple[float, float]:
     """Bytes of inputs, parameters and results, or half of what one operator reads and writes, and products' operations.
 
     What is made on the way may be hundreds of times as large as what is given and returned.
     """
+    return _find_peak(*trace_declared(task))
+
+
+def _find_peak(operators: Sequence[EagerOperator], num_bytes: float) -> tuple[float, float]:
     largest = max((operator.num_bytes / 2 for operator in operators), default=0.0)
     return max(num_bytes, largest), _count_flops(operators)
 

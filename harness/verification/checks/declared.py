@@ -207,7 +207,7 @@ def prepare_sample(
     num_bytes = sum(buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 8) for buffer in plan.buffers)
     # half of what the reference's operators read and write is what they return, which a plan keeps that fuses none
     returned_bytes = measure_work(context.oracle.operators(task)) / 2
-    unfused_bytes = context.oracle.measure_bytes(task, Profile.DECLARED) + returned_bytes
+    unfused_bytes = context.oracle.signature(task).num_bytes + returned_bytes
     if num_bytes > min(_MOST_PLAN_BYTES, max(_FREE_PLAN_BYTES, LEAST_GROWTH * unfused_bytes)):
         message = f"the plan needs {num_bytes >> 20} MB, where the reference is computed with much less"
         failure = Failure(Outcome.UNSUPPORTED, message)

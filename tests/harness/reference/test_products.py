@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.task import Task
 from tritonrl.harness.reference import products
-from tritonrl.harness.reference.operators import trace_declared
 from tritonrl.harness.reference.products import ConvolutionsInParts, UncomputedProducts
 from tritonrl.harness.reference.reference import runs_with
 from tritonrl.harness.reference.sizes.declared_sizes import is_quick, is_within_reach, measure_peak, with_declared
@@ -120,7 +119,7 @@ def get_init_inputs():
 
 
 def test_a_reference_that_refuses_zeros_is_asked_again() -> None:
-    """Its product is computed where that alone shows that it runs; 65 rows of 64 columns have no such factor."""
+    """Its product is computed where that alone shows that it runs; 70 rows of 64 columns have no such factor."""
     task = Task(task_id="cholesky", level=1, family="made-up", description="made up", source=REFUSES_ZEROS)
     assert runs_with(task, (("ROWS", 8),))
     assert not runs_with(task, (("ROWS", 70),))
@@ -150,7 +149,7 @@ def get_init_inputs():
 def test_memory_on_the_way_counts() -> None:
     """What is given and returned has 128 KB, and the sum reads a gigabyte, of which half counts."""
     task = Task(task_id="wide", level=1, family="made-up", description="made up", source=WIDE)
-    assert measure_peak(*trace_declared(task))[0] == pytest.approx(16384**2 * 4 / 2, rel=1e-3)
+    assert measure_peak(task)[0] == pytest.approx(16384**2 * 4 / 2, rel=1e-3)
     assert not is_within_reach(task)
     assert not is_quick(task)
     assert is_quick(with_declared(task, (("SIZE", 1024),)))

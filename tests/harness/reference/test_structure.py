@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from tritonrl.core.task import Task
+from tritonrl.harness.reference.experiments import find_structures
 from tritonrl.harness.reference.oracle import Oracle
-from tritonrl.harness.reference.structure import find_structures, restore
+from tritonrl.harness.reference.values import restore
 from tritonrl.harness.tasks.suites import task_from_file
 from tritonrl.stages.variants import VARIANTS, describe
 
