@@ -97,6 +97,42 @@ def test_uncomputed_products_have_their_shapes(call: tuple[torch.Tensor, torch.T
     assert mode.num_left_out == 4
 
 
+@pytest.mark.parametrize("is_transposed", [False, True])
+@pytest.mark.parametrize(
+    ("x", "weight", "groups"),
+    [
+        ((2, 8, 9, 9), (23, 4, 3, 3), 2),  # 23 channels in 2 groups
+        ((2, 23, 9, 9), (23, 11, 3, 3), 2),
+        ((2, 8, 9, 9), (6, 3, 3, 3), 2),
+        ((2, 4, 2, 2), (4, 4, 5, 5), 1),  # a kernel larger than what it is moved over
+        ((2, 5, 9, 9), (4, 4, 3, 3), 1),
+        ((2, 8, 9, 9), (8, 4, 3, 3), 2),
+    ],
+)
+def test_uncomputed_convolutions_refuse_what_computed_ones_do(
+    x: tuple[int, ...], weight: tuple[int, ...], groups: int, is_transposed: bool
+) -> None:
+    """Divisibility by groups among it, which PyTorch does not look at without values."""
+
+    def is_refused() -> bool:
+        settings = ([1, 1], [0, 0], [1, 1], is_transposed, [0, 0], groups)
+        try:
+            torch.convolution(torch.ones(x), torch.ones(weight), None, *settings)
+        except RuntimeError:
+            return True
+        return False
+
+    wanted = is_refused()
+    with UncomputedProducts():
+        assert is_refused() is wanted
+
+
+def test_uncomputed_products_of_two_dtypes_are_refused() -> None:
+    """As computed ones are."""
+    with UncomputedProducts(), pytest.raises(RuntimeError):
+        torch.ones(2, 2) @ torch.ones(2, 2, dtype=torch.float64)
+
+
 REFUSES_ZEROS = """
 import torch
 import torch.nn as nn
