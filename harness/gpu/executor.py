@@ -42,7 +42,7 @@ _PIECE_S = 0.015
 """Preparing goes on for so long, or for one piece, before others may have their turn."""
 _LAST_KINDS = ("run", "let go", "finish timing", "rank", "compare")
 """Requests after which nothing of a plan is needed any more; nor is it after a failure."""
-_MOST_UNUSED_BYTES = 4 << 30
+_MOST_UNUSED_BYTES = 1 << 30
 """More than this goes back to the device when a plan is done with, since others may need it."""
 _OVER = object()
 _MAX_FRAME = 1 << 36

@@ -3,14 +3,17 @@
 Drawing inputs and parameters takes longer than computing on them, and takes no turn; nor do sizes so small that a
 processor is done before a turn would have come. Sizes that a GPU runs whole make
 results of many megabytes, and a task's candidates come one after the other or all mixed up, so more of them are kept
-than without a GPU. Where float64 needs more memory than the GPU has, results are computed in float32, without TF32.
+than without a GPU. Where others want its memory as well, no more is taken than is meant for the run, since what is
+missing ends the runs of others. Where float64 needs more than that, a processor computes, or at sizes that are too
+large for it the GPU in float32, without TF32.
 """
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -31,6 +34,10 @@ _FEW_ELEMENTS = 1 << 14
 """So many elements of inputs a processor computes on in less than a millisecond or two."""
 _SHARE_OF_MEMORY = 16
 _MOST_CACHED_BYTES = 8 << 30
+_RUN_BYTES = 4 << 30
+"""A run that asks nobody may take so much of the GPU's memory, beside neighbours."""
+_SPARE_BYTES = 1 << 30
+"""As much of it stays with a process between its runs."""
 
 
 def _has_few(inputs: Sequence[Any]) -> bool:
@@ -64,17 +71,27 @@ class SharedOracle(Oracle):
             self.expected(task, evolve(spec, profile=Profile.TINY), seeded_parameters)
         return super()._compute(task, spec, seeded_parameters)
 
-    def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
-        if _has_few(inputs):
-            return super()._call(task, model.cpu(), inputs)
-        with self._gpu_lock.shared():
-            found = self._try_in(torch.float64, task, model, inputs)
+    @contextmanager
+    def confined(self, num_bytes: float = _RUN_BYTES) -> Iterator[None]:
+        """Take no more of the GPU's memory where neighbours want some: PyTorch raises `OutOfMemoryError` for more."""
+        if self._has_neighbours:
+            memory = torch.cuda.get_device_properties(self.device).total_memory
+            torch.cuda.set_per_process_memory_fraction(min(1.0, max(num_bytes, _RUN_BYTES) / memory), self.device)
+        try:
+            yield
+        finally:
+            if self._has_neighbours:
+                torch.cuda.set_per_process_memory_fraction(1.0, self.device)
+            if torch.cuda.is_available() and torch.cuda.memory_reserved() > _SPARE_BYTES:
+                torch.cuda.empty_cache()
+
+    def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> Sequence[torch.Tensor]:
+        if not _has_few(inputs):
+            with self._gpu_lock.shared():
+                found = self._try_in(torch.float64, task, model, inputs)
             if found is not None:
-                return found, "float64"
-            model.cpu()
-            torch.cuda.empty_cache()
-            forbid_tf32()
-            return self._call_in(torch.float32, task, model, inputs), "float32"
+                return found
+        return super()._call(task, model.cpu(), inputs)
 
     def _call_in_own(
         self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
@@ -90,14 +107,12 @@ class SharedOracle(Oracle):
     def _try_in(
         self, dtype: torch.dtype, task: Task, model: torch.nn.Module, inputs: list[Any]
     ) -> Sequence[torch.Tensor] | None:
-        """Return the results, or None where there is too little memory; neighbours get what is not in use."""
-        try:
-            return self._call_in(dtype, task, model, inputs)
-        except torch.cuda.OutOfMemoryError:
-            return None
-        finally:
-            if self._has_neighbours:
-                torch.cuda.empty_cache()
+        """Return the results, or None where there is too little memory."""
+        with self.confined():
+            try:
+                return self._call_in(dtype, task, model, inputs)
+            except torch.cuda.OutOfMemoryError:
+                return None
 
     def compute_there(
         self, task: Task, model: torch.nn.Module, drawn: DrawnInputs, dtype: torch.dtype

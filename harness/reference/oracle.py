@@ -75,7 +75,6 @@ class ExpectedRun:
     parameters: dict[str, torch.Tensor]
     expected: tuple[NDArray[np.generic], ...]
     dtypes: tuple[str, ...]
-    computed_in: str = "float64"
     share_of_tolerance: float = 1.0
     largest_safe: float = np.inf
     element_scales: tuple[NDArray[np.float64] | None, ...] = ()
@@ -339,7 +338,7 @@ class Oracle(TaskFacts):
                 return False
         except RuntimeError:  # several elements are one in memory
             return False
-        pairs = zip(self._call(task, model, inputs)[0], self._call(task, other, others)[0], strict=True)
+        pairs = zip(self._call(task, model, inputs), self._call(task, other, others), strict=True)
         return all(torch.allclose(one, another, rtol=1e-6, equal_nan=True) for one, another in pairs)
 
     def _call_in_own(
@@ -348,10 +347,10 @@ class Oracle(TaskFacts):
         """The reference's results in the variant's dtype, on the CPU."""
         return call_model(task, convert(model, dtype), inputs)
 
-    def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> tuple[Sequence[torch.Tensor], str]:
-        """The reference's results, on the CPU, and the dtype in which floating-point ones were computed."""
+    def _call(self, task: Task, model: torch.nn.Module, inputs: list[Any]) -> Sequence[torch.Tensor]:
+        """The reference's results in float64, on the CPU."""
         with ConvolutionsInParts():
-            return call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs]), "float64"
+            return call_model(task, convert(model, torch.float64), [to_double(value) for value in inputs])
 
     @keep(lambda run: run.num_bytes)
     def _expected(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
@@ -360,12 +359,11 @@ class Oracle(TaskFacts):
     def _compute(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> ExpectedRun:
         model, inputs = self._prepare(task, spec, seeded_parameters)
         parameters = {name: value.detach().clone() for name, value in model.state_dict().items()}
-        outputs, computed_in = self._call(task, model, inputs)
+        outputs = self._call(task, model, inputs)
         return ExpectedRun(
             inputs=tuple(value if isinstance(value, torch.Tensor) else None for value in inputs),
             parameters=parameters,
             expected=tuple(output.detach().numpy().copy() for output in outputs),
-            computed_in=computed_in,
             dtypes=self.result_dtypes(task, spec.dtype),
             least_scales=self._least_scales(task, spec, seeded_parameters),
         )

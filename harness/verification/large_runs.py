@@ -43,8 +43,6 @@ IN_FLOAT64, AT_LEAST = 8.0, 4.0
 """The GPU's memory that a run takes for each byte that its reference does (`measure_peak`): with one in float64, and at
 the least."""
 _MOST_TIMES_THE_REFERENCE = 4
-_SPARE_BYTES = 1 << 30
-"""As much of the GPU's memory stays with each of the processes that have made a large run."""
 
 Pair = tuple[View, torch.Tensor, torch.Tensor, str]
 """A result's view in the plan, its values, the expected ones, and the reference's dtype."""
@@ -114,15 +112,18 @@ def asked_for(task: Task, context: VerifierContext) -> Iterator[None]:
     most = context.gpu_budget.num_bytes
     needed = min(IN_FLOAT64 * num_bytes, most) if AT_LEAST * num_bytes <= most else AT_LEAST * num_bytes
     of_host = min(BYTES_A_BYTE * context.oracle.measure_parameters(task), context.budget.num_bytes)
-    with context.gpu_budget.asked(needed, f"{task.task_id}, on the GPU"), context.budget.asked(of_host, task.task_id):
+    oracle = context.oracle
+    assert isinstance(oracle, SharedOracle)
+    with (
+        context.gpu_budget.asked(needed, f"{task.task_id}, on the GPU"),
+        context.budget.asked(of_host, task.task_id),
+        oracle.confined(needed),
+    ):
         try:
             yield
         except torch.cuda.OutOfMemoryError as error:
             message = f"{task.task_id}: the GPU's memory does not suffice at its declared sizes"
             raise TooLargeError(message) from error
-        finally:
-            if torch.cuda.is_available() and torch.cuda.memory_reserved() > _SPARE_BYTES:
-                torch.cuda.empty_cache()
 
 
 def compute_large(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> tuple[list[Pair], str] | Failure:

@@ -352,12 +352,7 @@ def report_runs(
 def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult) -> RunReport:
     found = compare_run(request.plan, result, _read_outputs(request.plan, result), _describe_expected(expected))
     failure, comparisons = (found, ()) if isinstance(found, Failure) else (None, found)
-    return RunReport(
-        variant=request.variant,
-        comparisons=comparisons,
-        failure=failure,
-        oracle_dtype=expected.computed_in,
-    )
+    return RunReport(variant=request.variant, comparisons=comparisons, failure=failure)
 
 
 def _read_outputs(plan: LaunchPlan, result: RunResult) -> list[NDArray[np.generic] | None]:

@@ -18,6 +18,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import torch
 from attrs import evolve
 
 from ...core.candidate import Candidate
@@ -30,7 +31,7 @@ from ...core.verdict import Verdict
 from ...stages.funnel import FUNNEL, fold
 from ...stages.roofline import GPUS
 from ...stages.syntax import judge_syntax
-from ..errors import TaskError, UsageError
+from ..errors import TaskError, TooLargeError, UsageError
 from ..gpu.backend import CudaBackend, choose_number
 from ..gpu.shared_oracle import SharedOracle
 from ..reference.oracle import Oracle
@@ -57,8 +58,6 @@ def choose_backend(config: VerifierConfig) -> str:
 
     "auto" is the GPU where there is one of the target's architecture, and the interpreter elsewhere.
     """
-    import torch
-
     backend, problem = "interpret", "no GPU is seen"
     if config.backend != "interpret" and torch.cuda.is_available():
         major, minor = torch.cuda.get_device_capability()
@@ -84,8 +83,6 @@ def open_verifier(
         store = stack.enter_context(EvidenceStore(evidence))
         cuda = None
         if _needs_gpu(config.verifier):
-            import torch
-
             devices, limit_s = range(torch.cuda.device_count()), config.limits.wall_s
             number = choose_number(devices, num_sharing)
             cuda = stack.enter_context(CudaBackend(store.get_blob, devices, limit_s, number))
@@ -202,7 +199,10 @@ class Verifier:
 
     def verify(self, task: Task, source: str, spec: VerifierSpec) -> Verdict:
         """The verdict on one source text."""
-        candidate = self.gather(task, source, spec)
+        try:
+            candidate = self.gather(task, source, spec)
+        except torch.cuda.OutOfMemoryError as error:  # of the judge's own work, which is no candidate's fault
+            raise TooLargeError(f"{task.task_id}: the GPU's memory does not suffice") from error
         if next(self._numbers) % _VERDICTS_A_RETURN == 0:
             return_memory()
         return fold(candidate, spec.stop_early, self.backend, self.timing.trim)

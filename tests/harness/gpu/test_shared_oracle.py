@@ -1,10 +1,12 @@
-"""The oracle of a GPU, here on a processor: the same values, few turns, float32 where float64 is too much."""
+"""The oracle of a GPU, here on a processor: the same values, few turns, and no more memory than is meant for a run."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -81,8 +83,8 @@ def test_small_sizes_take_no_turn(tmp_path: Path) -> None:
     """What a processor is quick with is computed there, and what is larger is not."""
     turns = CountedLock("oracle", tmp_path)
     oracle = SharedOracle(3, turns, "cpu")
-    expected = oracle.expected(POINTWISE, describe(Variant.ORIGINAL, POINTWISE.dtypes, Profile.TINY))
-    assert (expected.computed_in, turns.num_taken) == ("float64", 0)
+    oracle.expected(POINTWISE, describe(Variant.ORIGINAL, POINTWISE.dtypes, Profile.TINY))
+    assert turns.num_taken == 0
     oracle.expected(POINTWISE, describe(Variant.ORIGINAL, POINTWISE.dtypes, Profile.SMALL))
     assert turns.num_taken == 1
 
@@ -96,7 +98,6 @@ def test_values_are_those_of_a_processor(task: Task, tmp_path: Path) -> None:
     for one, other in zip(here.expected, there.expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
     assert all(torch.equal(here.parameters[name], there.parameters[name]) for name in here.parameters)
-    assert (here.computed_in, there.computed_in) == ("float64", "float64")
 
 
 def test_a_processor_is_asked_first_whether_values_are_accepted(tmp_path: Path) -> None:
@@ -136,13 +137,31 @@ def test_a_references_own_errors_are_found_in_a_turn(dtype: str, tmp_path: Path)
         assert turns.num_taken == 2
 
 
-def test_without_room_results_are_in_float32_and_the_verdict_says_so(tmp_path: Path) -> None:
-    """Float32's results are near float64's, and the full stage names the variants that were judged by them."""
+def test_without_room_a_processor_computes(tmp_path: Path) -> None:
+    """Results are those of float64 wherever they were computed."""
     inputs = describe(Variant.ORIGINAL, LINEAR.dtypes, Profile.SMALL)
-    narrow = SmallGpu(0, GpuLock("oracle", tmp_path), "cpu").expected(LINEAR, inputs)
-    assert narrow.computed_in == "float32"
-    np.testing.assert_allclose(narrow.expected[0], Oracle(0).expected(LINEAR, inputs).expected[0], rtol=1e-3, atol=1e-3)
-    report = RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=None, oracle_dtype=narrow.computed_in)
+    found = SmallGpu(0, GpuLock("oracle", tmp_path), "cpu").expected(LINEAR, inputs)
+    np.testing.assert_array_equal(found.expected[0], Oracle(0).expected(LINEAR, inputs).expected[0])
+
+
+def test_beside_neighbours_a_run_takes_what_is_meant_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process is held to a share of the GPU's memory, 4 GB at the least, and to none when the run is over."""
+    shares: list[float] = []
+    device = SimpleNamespace(total_memory=128 << 30)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: device)
+    monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", lambda share, _: shares.append(share))
+    oracle = SharedOracle(0, GpuLock("oracle", tmp_path), "cpu", has_neighbours=True)
+    for num_bytes in (32 << 30, 1 << 20, 256 << 30):
+        with contextlib.suppress(ArithmeticError), oracle.confined(num_bytes):
+            raise ArithmeticError
+    assert shares == [1 / 4, 1.0, 1 / 32, 1.0, 1.0, 1.0]
+    oracle.expected(LINEAR, describe(Variant.ORIGINAL, LINEAR.dtypes, Profile.SMALL))
+    assert shares[6:] == [1 / 32, 1.0]
+
+
+def test_the_verdict_says_what_was_compared_in_float32() -> None:
+    """The full stage names the variants that were judged by results of fewer digits."""
+    report = RunReport(variant=Variant.ORIGINAL, seconds=0.0, failure=None, oracle_dtype="float32")
     wide = evolve(report, variant=Variant.SCALED, oracle_dtype="float64")
     right = [evolve(one, comparisons=RIGHT) for one in (report, wide)]
     result = judge_full(

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,20 @@ def test_no_more_is_held_than_there_is(sizes: list[int]) -> None:
         list(pool.map(use, sizes))
     assert most <= 400 * MB
     assert budget.peak_bytes <= 400 * MB
+
+
+def test_a_gpu_without_room_for_the_judge_is_no_candidates_fault(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the judge itself cannot compute for want of a GPU's memory is said of the task, and ends nothing else."""
+    verifier = Verifier(VerifierConfig(timing="none"), TimingConfig(), sandbox)
+
+    def compute(*_: object) -> None:
+        raise torch.cuda.OutOfMemoryError("Tried to allocate")
+
+    monkeypatch.setattr(verifier, "gather", compute)
+    with pytest.raises(TooLargeError, match=f"{POINTWISE.task_id}: the GPU's memory does not suffice"):
+        verifier.verify(POINTWISE, "", AUDIT)
 
 
 def test_what_never_fits_is_refused_with_its_size() -> None:
