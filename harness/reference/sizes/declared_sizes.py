@@ -22,6 +22,7 @@ from ....stages.roofline import EagerOperator
 from ...errors import TaskError
 from ..operators import trace_declared, trace_operators
 from ..reference import call_model, fake_reference, runs_with
+from .uneven import make_uneven
 
 MOST_BYTES = 256 << 20
 """At the peak (`measure_peak`), which the judge can follow."""
@@ -38,8 +39,6 @@ _FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
 _FREE_LENGTH = 1 << 13
 """So many elements a program may go through, one after the other, in a second or two of the interpreter."""
 _STEP = 13
-_LEAST_BLOCK, _BLOCKS, _TAIL = 8, 4, 1 / 8
-"""Blocks from the least one to a quarter of a size leave at least an eighth of a block over, and as much is missing."""
 _PARTS = (0.25, 0.75)
 """Of the way from the larger sizes to the declared ones: what lies near either end has a size that is run beside it."""
 _PARTS_OF_ONE = (0.1, 0.5)
@@ -128,7 +127,7 @@ def find_between(task: Task, movable: Constants, seed: int) -> Constants:
         return _find_reached(task, movable, keeps_largest=True)
     ways = _find_ways(task, movable)
     part = random.Random(seed).uniform(*_PARTS)
-    drawn = {name: _uneven(round(low * (high / low) ** part)) for name, (low, high) in ways.items()}
+    drawn = {name: make_uneven(round(low * (high / low) ** part)) for name, (low, high) in ways.items()}
     by_room = sorted(drawn, key=lambda name: ways[name][0] / ways[name][1])
     for proposal in (tuple(drawn.items()), *(((name, drawn[name]),) for name in by_room)):
         if proposal and runs_with(task, proposal):
@@ -149,7 +148,7 @@ def find_single_sizes(task: Task, movable: Constants, seed: int, most: int) -> t
     draw, found = random.Random(seed), list[Constants]()
     for name in draw.sample(sorted(ways), len(ways)):
         low, high = ways[name]
-        proposal = ((name, _uneven(round(low * (high / low) ** draw.uniform(*_PARTS_OF_ONE)))),)
+        proposal = ((name, make_uneven(round(low * (high / low) ** draw.uniform(*_PARTS_OF_ONE)))),)
         if len(found) < most and runs_with(task, proposal):
             found.append(proposal)
     return tuple(found)
@@ -165,7 +164,9 @@ def find_twice(task: Task, movable: Constants, seed: int) -> Constants:
         return ()
     declared = read_sizes(task.source)
     names = sorted(name for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE)
-    proposals = (((name, _uneven(2 * declared[name] + 1)),) for name in random.Random(seed).sample(names, len(names)))
+    proposals = (
+        ((name, make_uneven(2 * declared[name] + 1)),) for name in random.Random(seed).sample(names, len(names))
+    )
     longest = max(_FREE_LENGTH, _measure_length(trace_operators(task)))
     affordable = _find_affordable(task, proposals)
     return next((sizes for sizes, operators in affordable if _measure_length(operators) <= longest), ())
@@ -217,7 +218,9 @@ def _find_reached(task: Task, movable: Constants, keeps_largest: bool) -> Consta
     for moved in ({*ways} - kept, {*ways} if keeps_largest else set()):
         for part in _PARTS_IN_REACH if moved else ():
             sizes = {
-                name: _uneven(round(low * (high / low) ** part)) for name, (low, high) in ways.items() if name in moved
+                name: make_uneven(round(low * (high / low) ** part))
+                for name, (low, high) in ways.items()
+                if name in moved
             }
             proposal = tuple(sizes.items())
             try:
@@ -232,8 +235,8 @@ def _find_reached(task: Task, movable: Constants, keeps_largest: bool) -> Consta
 def _propose(sizes: dict[str, int]) -> Iterator[Constants]:
     """All sizes far beyond, then each of them alone, the largest first; then all a little beyond, and each alone."""
     by_size = sorted(sizes, key=lambda name: -sizes[name])
-    near = {name: _uneven(size + (_STEP if size >= 8 * _STEP else 1)) for name, size in sizes.items()}
-    far = {name: _uneven((1 << (size - 1).bit_length()) + _STEP) for name, size in sizes.items()}
+    near = {name: make_uneven(size + (_STEP if size >= 8 * _STEP else 1)) for name, size in sizes.items()}
+    far = {name: make_uneven((1 << (size - 1).bit_length()) + _STEP) for name, size in sizes.items()}
     yield tuple(far.items())
     for name in by_size:
         yield tuple({**near, name: far[name]}.items())
@@ -242,17 +245,6 @@ def _propose(sizes: dict[str, int]) -> Iterator[Constants]:
     yield tuple(near.items())
     for name in by_size:
         yield ((name, near[name]),)
-
-
-def _uneven(size: int) -> int:
-    """Return the next odd size that consists of whole blocks, of whatever power of two, and a part that is seen."""
-    while not (size % 2 and all(_TAIL <= size % block / block <= 1.0 - _TAIL for block in _find_blocks(size))):
-        size += 1
-    return size
-
-
-def _find_blocks(size: int) -> list[int]:
-    return [1 << power for power in range(size.bit_length()) if _LEAST_BLOCK <= 1 << power <= size // _BLOCKS]
 
 
 def measure(task: Task) -> tuple[float, float]:
