@@ -207,6 +207,8 @@ def _absorb(step: str, names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 _NAMES = {"hardtanh": "clamp", "relu6": "clamp", "divide": "scale", "sigmoid_gate": "silu", "minus": "shift"}
+_NUMBERS = frozenset({"scale", "shift"})
+"""Several of a kind that follow one another are one."""
 _NEW = frozenset({"mish", "factor", "softcap", "glu"})
 """Functions that no older family has in a chain."""
 OPERATORS_WITH_RESERVED = frozenset(
@@ -224,7 +226,7 @@ def normalize(spec: ProgramSpec) -> tuple[object, ...]:
     for group, members in groupby(kinds[1:], _group):
         run = list(members)
         if group in "+*":
-            run.sort(key=str)
+            run = sorted((kind for at, kind in enumerate(run) if kind not in _NUMBERS & {*run[:at]}), key=str)
         if has_bias and group == "+" and len(found) == 1:
             run = [kind for kind in run if kind != "bias"]
         found += run

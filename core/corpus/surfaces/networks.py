@@ -95,7 +95,7 @@ def _write_alike(program: Program, made: Sequence[ast.expr], may_differ: bool = 
 
     Options must have one value in all of them, or may differ; else layers stay as they are. Returns whether not.
     """
-    known = {one.name: one.default if one.default is not None else one.value for one in program.parameters}
+    known = {one.name: one.value if one.is_passed else one.default or one.value for one in program.parameters}
     outside = dict((*program.values, *program.constants))
 
     def resolve(node: ast.expr) -> str:
@@ -208,6 +208,7 @@ _WIDTHS = {
     "nn.Linear": ("hidden_sizes", "hidden_dims", "layer_sizes"),
     "nn.Conv2d": ("filters", "widths", "num_filters"),
 }
+_PAIRS = (("a", "b"), ("n_in", "n_out"), ("c_in", "c_out"), ("prev", "width"))
 
 
 def _write_list(program: Program, container: str, layers: Sequence[ast.expr], draw: Draw) -> list[ast.stmt]:
@@ -239,7 +240,8 @@ def _write_list(program: Program, container: str, layers: Sequence[ast.expr], dr
         return None
 
     first, others = ends[0][0], calls[0]
-    inner, made = draw.choice((("a", "b"), ("n_in", "n_out"), ("c_in", "c_out"), ("prev", "width")))
+    pairs = [pair for pair in _PAIRS if not {*pair} & (taken | {chosen})]
+    inner, made = draw.choice(pairs)
     others.args[:2] = [name(inner), name(made)]
     layer, begin, all_of = (
         write_expression(others),
@@ -247,11 +249,11 @@ def _write_list(program: Program, container: str, layers: Sequence[ast.expr], dr
         draw.choice(("dims", "sizes", "all_sizes")),
     )
     start = draw.choice((f"{all_of} = [{begin}, *{chosen}]", f"{all_of} = [{begin}] + list({chosen})"))
-    pairs = draw.choice((f"zip({all_of}[:-1], {all_of}[1:])", f"zip({all_of}, {all_of}[1:])"))
+    zipped = draw.choice((f"zip({all_of}[:-1], {all_of}[1:])", f"zip({all_of}, {all_of}[1:])"))
     text = draw.choice(
         (
-            f"{start}\nself.{container} = nn.ModuleList([{layer} for {inner}, {made} in {pairs}])",
-            f"{start}\nself.{container} = nn.ModuleList({layer} for {inner}, {made} in {pairs})",
+            f"{start}\nself.{container} = nn.ModuleList([{layer} for {inner}, {made} in {zipped}])",
+            f"{start}\nself.{container} = nn.ModuleList({layer} for {inner}, {made} in {zipped})",
             f"self.{container} = nn.ModuleList()\n{inner} = {begin}\nfor {made} in {chosen}:\n"
             f"    self.{container}.append({layer})\n    {inner} = {made}",
         )

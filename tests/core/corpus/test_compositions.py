@@ -15,7 +15,7 @@ from tritonrl.core.corpus.builder.draw import Draw
 from tritonrl.core.corpus.builder.operations import RELU, RESIDUAL, apply
 from tritonrl.core.corpus.builder.spec import Size
 from tritonrl.core.corpus.builder.windows import Window
-from tritonrl.core.corpus.catalogue import _draw_spec
+from tritonrl.core.corpus.catalogue import _draw_spec, _parse
 from tritonrl.core.corpus.composition.lowering import group
 from tritonrl.core.corpus.composition.program import Program, ProgramSpec
 from tritonrl.core.corpus.composition.writing import write_program
@@ -238,3 +238,27 @@ def test_teachers_are_right_on_the_interpreter() -> None:
     ]
     figures = verify_kernels(load_config(settings=["verifier.backend=interpret"]), kernels, 2)
     assert figures.rejections == ()
+
+
+def test_numbers_that_multiply_one_after_the_other_are_one() -> None:
+    """A division by a number before a soft cap, which multiplies by one itself, makes no other composition."""
+    divided, capped = (
+        _draw_spec(*_parse(f"l2-field_linear_then-{seed}")) for seed in ("60d665d2fb8b8162", "9511a1d1b8d58372")
+    )
+    assert normalize(divided) == normalize(capped)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "task_id",
+    [
+        "l3-field_residual_block-9b8ece0eb286a9a0",
+        "l3-field_residual_block-432e68bda2911f83",
+        "l3-field_small_classifier-ee8e95eb758a62b2",
+    ],
+)
+def test_layers_written_alike_keep_what_they_are_given(task_id: str) -> None:
+    """An argument's default is not its value, and a loop over widths uses no name that the constructor reads later."""
+    task = render(task_id).task
+    for sizes in (task.tiny, task.small, task.larger):
+        _, result = run_reference(with_constants(task.source, sizes))
+        assert result.isfinite().all()
