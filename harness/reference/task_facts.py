@@ -42,11 +42,13 @@ from .sizes.declared_sizes import (
     measure_peak,
     with_declared,
 )
+from .sizes.past_bounds import find_past_bounds
 
 T = TypeVar("T")
 P = ParamSpec("P")
 Owner = TypeVar("Owner", bound="TaskFacts")
 _MOST_FACTS = 1 << 17
+_MOST_PAST_BOUNDS = 6
 _MOST_KEPT_BYTES = 1 << 30
 """What takes more than this and all of the cache is not kept: memory that was asked for is given back after its run."""
 
@@ -228,6 +230,12 @@ class TaskFacts:
     def twice(self, task: Task) -> Constants:
         """The size of the variant "twice" that is more than that, all others as declared; empty where there is none."""
         return find_twice(task, self.remainder(task), derive(self.seed, fingerprint(task), "twice"))
+
+    @keep()
+    def past_bounds(self, task: Task, bounds: tuple[int, ...]) -> tuple[Constants, ...]:
+        """Sizes past these integers of a candidate's text, each with the dimension first that is moved so."""
+        seed = derive(self.seed, fingerprint(task), "past_bounds")
+        return find_past_bounds(task, bounds, seed, _MOST_PAST_BOUNDS)
 
     @keep()
     def inner_axes(self, task: Task) -> tuple[tuple[str, int], ...]:
