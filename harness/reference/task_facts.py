@@ -48,7 +48,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 Owner = TypeVar("Owner", bound="TaskFacts")
 _MOST_FACTS = 1 << 17
-_MOST_PAST_BOUNDS = 6
 _MOST_KEPT_BYTES = 1 << 30
 """What takes more than this and all of the cache is not kept: memory that was asked for is given back after its run."""
 
@@ -116,12 +115,18 @@ MAX_CACHED_BYTES = 256 << 20
 _Method = Callable[Concatenate[Owner, Task, P], T]
 
 
-def keep(measure: Callable[[Any], int] | None = None) -> Callable[[_Method[Owner, P, T]], _Method[Owner, P, T]]:
-    """Keep what a method of `TaskFacts` returns, by its arguments; what has a `measure` in bytes, while it fits."""
+def keep(
+    measure: Callable[[Any], int] | None = None, at_any_larger: bool = False
+) -> Callable[[_Method[Owner, P, T]], _Method[Owner, P, T]]:
+    """Keep what a method of `TaskFacts` returns, by its arguments; what has a `measure` in bytes, while it fits.
+
+    `at_any_larger`: it is the same for a task that differs in its larger sizes alone.
+    """
 
     def decorate(find: _Method[Owner, P, T]) -> _Method[Owner, P, T]:
         def find_once(self: Owner, task: Task, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            key = (find.__name__, fingerprint(task), *args, *kwargs.values())
+            identity = fingerprint(evolve(task, larger=()) if at_any_larger else task)
+            key = (find.__name__, identity, *args, *kwargs.values())
             found: T = self._kept.once(key, lambda: find(self, task, *args, **kwargs), measure)
             return found
 
@@ -142,7 +147,7 @@ class TaskFacts:
         """The seed under which both models are built."""
         return derive(self.seed, fingerprint(task), "init")
 
-    @keep()
+    @keep(at_any_larger=True)
     def signature(self, task: Task) -> ReferenceSignature:
         """What the reference returns at the declared sizes, and which inputs and parameters it has."""
         with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
@@ -159,7 +164,7 @@ class TaskFacts:
             num_bytes=num_bytes,
         )
 
-    @keep()
+    @keep(at_any_larger=True)
     def operators(self, task: Task) -> tuple[EagerOperator, ...]:
         """The operators that eager PyTorch would run at the declared sizes."""
         return trace_operators(task)
@@ -235,7 +240,7 @@ class TaskFacts:
     def past_bounds(self, task: Task, bounds: tuple[int, ...]) -> tuple[Constants, ...]:
         """Sizes past these integers of a candidate's text, each with the dimension first that is moved so."""
         seed = derive(self.seed, fingerprint(task), "past_bounds")
-        return find_past_bounds(task, bounds, seed, _MOST_PAST_BOUNDS)
+        return find_past_bounds(task, bounds, seed)
 
     @keep()
     def inner_axes(self, task: Task) -> tuple[tuple[str, int], ...]:
