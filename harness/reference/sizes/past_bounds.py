@@ -23,8 +23,6 @@ from ..reference import runs_with
 from .declared_sizes import FREE_BYTES, FREE_FLOPS, LEAST_SIZE, measure, uneven, with_declared
 
 _MOST_SIZES, _LEAST_OF_EACH = 6, 2
-_NEAREST = 2
-"""So many bounds next to a declared size come first."""
 _MOST_PARTS = 16
 """A dimension that the reference accepts in whole parts alone, as channels in groups, has one of this at most."""
 
@@ -64,13 +62,15 @@ class _Dimension:
 
         yield self._move_twice(self.task.tiny)
         past = sorted(choose({bound + 1 for bound in bounds}), key=lambda each: abs(math.log(each / size)))
-        for each in past[:_NEAREST]:
-            yield self._move(each)
+        if past:
+            yield self._move(past[0])
         if any(size <= bound <= 2 * size for bound in bounds):
             yield self._move_twice(self.task.small)
+        if len(past) > 1:
+            yield self._move(past[1])
         products = {one * other + 1 for one, other in combinations_with_replacement(bounds, 2)}
         halved = {2 * (bound + 1) for bound in bounds}
-        rest = choose({*past[_NEAREST:], *products, *halved, *bounds})
+        rest = choose({*past[2:], *products, *halved, *bounds})
         if rest:
             yield self._move(draw.choice(rest))
 
