@@ -3,7 +3,7 @@
 The sizes of profiles are the task's. A kernel whose block holds 64 columns of 60 declared, or whose other kernel takes
 over at 2,049 of 5,000, is wrong where no profile lies. So each dimension is one past integers of the text, one at a
 time (`harness.reference.sizes.past_bounds`). What few programs do is run whole, and a few programs of the rest are
-looked at. Sizes that this check has chosen refuse nobody who is out of time or memory there.
+looked at. Sizes that this check has chosen refuse nobody who is out of time, memory or language there.
 """
 
 from __future__ import annotations
