@@ -79,6 +79,7 @@ class Variant(StrEnum):
     TWICE = "twice"
     CANCELLING_PRODUCTS = "cancelling_products"
     ARRANGED = "arranged"
+    PAST_BOUNDS = "past_bounds"
 
 
 @frozen
@@ -175,6 +176,8 @@ class RunReport:
     failure: Failure | None = None
     oracle_dtype: str = "float64"
     """What the expected values were computed in: "float32" where a GPU's memory does not hold the reference's."""
+    sizes: str = ""
+    """In words, where the variant does not say which they are."""
 
 
 @frozen(kw_only=True)

@@ -347,6 +347,14 @@ VARIANTS: tuple[VariantRow, ...] = (
         changes={"stream": "whole_blocks"},
     ),
     VariantRow(variant=Variant.SECOND_CALL, group="single"),
+    # a block, a threshold or a mask of bits that the candidate's own text names
+    VariantRow(
+        variant=Variant.PAST_BOUNDS,
+        group="single",
+        profile=Profile.LARGER,
+        changes={"stream": "past_bounds"},
+        advice="; one dimension is past an integer of the text there, or twice as large as declared",
+    ),
     VariantRow(variant=Variant.TIMED, group="single", changes={"stream": "timed"}),
 )
 """All variants; the training ones and what the audit adds run in this order."""

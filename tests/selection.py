@@ -62,6 +62,7 @@ KERNELS = frozenset(
 
 CONTRACT = frozenset(
     (
+        "bounds/items_of_one_block.py",  # sizes that follow from the text
         "declared/running_maximum_from_zero.py",  # values arranged at the declared sizes
         "integers/mask_of_ones_not_obeyed.py",  # inputs that the draws do not vary
         "operators/nan_added_up.py",  # inputs that are no numbers

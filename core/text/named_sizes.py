@@ -181,14 +181,17 @@ def _fold(node: ast.expr) -> int | None:
     if not isinstance(node, ast.BinOp):
         return None
     left, right = _fold(node.left), _fold(node.right)
-    if left is None or right is None:
+    return None if left is None or right is None else calculate(node.op, left, right)
+
+
+def calculate(operation: ast.operator, left: int, right: int) -> int | None:
+    """Return the value of an operation on two integers, None where it is none of those of sizes, or too large."""
+    if isinstance(operation, (ast.Pow, ast.LShift)) and not (0 <= right <= _MOST_BITS and abs(left) <= 1 << _MOST_BITS):
         return None
-    if isinstance(node.op, (ast.Pow, ast.LShift)) and not 0 <= right <= _MOST_BITS:
+    compute = _OPERATORS.get(type(operation))
+    if compute is None or (isinstance(operation, ast.FloorDiv) and right == 0):
         return None
-    calculate = _OPERATORS.get(type(node.op))
-    if calculate is None or (isinstance(node.op, ast.FloorDiv) and right == 0):
-        return None
-    value = calculate(left, right)
+    value = compute(left, right)
     return value if value.bit_length() <= _MOST_BITS else None
 
 

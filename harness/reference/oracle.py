@@ -138,7 +138,7 @@ class Oracle(TaskFacts):
                         found.append(build.inputs)
         return tuple(found)
 
-    @keep()
+    @keep(at_any_larger=True)
     def is_same_in_evaluation(self, task: Task) -> bool:
         """Whether the reference returns the same in evaluation mode as in training mode, and in a second call."""
         return is_same_in_evaluation(task, self.seed, self.init_seed(task))
@@ -294,7 +294,7 @@ class Oracle(TaskFacts):
                 cancel(operands, spec.cancelled, dtype)
         return model, inputs
 
-    @keep()
+    @keep(at_any_larger=True)
     def _structures(self, task: Task) -> dict[int, tuple[Structure, ...]]:
         """What all draws of an input have alike, by position."""
         identity = fingerprint(task)
@@ -368,7 +368,7 @@ class Oracle(TaskFacts):
             least_scales=self._least_scales(task, spec, seeded_parameters),
         )
 
-    @keep()
+    @keep(at_any_larger=True)
     def result_dtypes(self, task: Task, dtype: str) -> tuple[str, ...]:
         """The dtypes that the reference returns where its floating-point inputs have this one; no size changes them."""
         with fake_reference(task, Profile.TINY, dtype) as (model, inputs):

@@ -42,6 +42,7 @@ from .sizes.declared_sizes import (
     measure_peak,
     with_declared,
 )
+from .sizes.past_bounds import find_past_bounds
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -114,12 +115,18 @@ MAX_CACHED_BYTES = 256 << 20
 _Method = Callable[Concatenate[Owner, Task, P], T]
 
 
-def keep(measure: Callable[[Any], int] | None = None) -> Callable[[_Method[Owner, P, T]], _Method[Owner, P, T]]:
-    """Keep what a method of `TaskFacts` returns, by its arguments; what has a `measure` in bytes, while it fits."""
+def keep(
+    measure: Callable[[Any], int] | None = None, at_any_larger: bool = False
+) -> Callable[[_Method[Owner, P, T]], _Method[Owner, P, T]]:
+    """Keep what a method of `TaskFacts` returns, by its arguments; what has a `measure` in bytes, while it fits.
+
+    `at_any_larger`: it is the same for a task that differs in its larger sizes alone.
+    """
 
     def decorate(find: _Method[Owner, P, T]) -> _Method[Owner, P, T]:
         def find_once(self: Owner, task: Task, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            key = (find.__name__, fingerprint(task), *args, *kwargs.values())
+            identity = fingerprint(evolve(task, larger=()) if at_any_larger else task)
+            key = (find.__name__, identity, *args, *kwargs.values())
             found: T = self._kept.once(key, lambda: find(self, task, *args, **kwargs), measure)
             return found
 
@@ -140,7 +147,7 @@ class TaskFacts:
         """The seed under which both models are built."""
         return derive(self.seed, fingerprint(task), "init")
 
-    @keep()
+    @keep(at_any_larger=True)
     def signature(self, task: Task) -> ReferenceSignature:
         """What the reference returns at the declared sizes, and which inputs and parameters it has."""
         with fake_reference(task, Profile.DECLARED, task.dtypes[0]) as (model, inputs):
@@ -157,7 +164,7 @@ class TaskFacts:
             num_bytes=num_bytes,
         )
 
-    @keep()
+    @keep(at_any_larger=True)
     def operators(self, task: Task) -> tuple[EagerOperator, ...]:
         """The operators that eager PyTorch would run at the declared sizes."""
         return trace_operators(task)
@@ -228,6 +235,12 @@ class TaskFacts:
     def twice(self, task: Task) -> Constants:
         """The size of the variant "twice" that is more than that, all others as declared; empty where there is none."""
         return find_twice(task, self.remainder(task), derive(self.seed, fingerprint(task), "twice"))
+
+    @keep()
+    def past_bounds(self, task: Task, bounds: tuple[int, ...]) -> tuple[Constants, ...]:
+        """Sizes past these integers of a candidate's text, each with the dimension first that is moved so."""
+        seed = derive(self.seed, fingerprint(task), "past_bounds")
+        return find_past_bounds(task, bounds, seed)
 
     @keep()
     def inner_axes(self, task: Task) -> tuple[tuple[str, int], ...]:

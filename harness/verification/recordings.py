@@ -94,16 +94,17 @@ def _record_later(
     first = together[0]
     neighbours = context.oracle.neighbours(task, first.profile, first.dtype)
     requests[0] = evolve(requests[0], is_built_twice=True, neighbours=neighbours)
-    recordings = _record_together(candidate, context, requests)
+    recordings = record_together(candidate, context, requests)
     if is_compiled and len(requests) > 1 and all(_is_out_of_time(recording.failure) for recording in recordings):
         # the compilation of one may have used up the time of all
-        recordings = [_record_together(candidate, context, [request])[0] for request in requests]
+        recordings = [record_together(candidate, context, [request])[0] for request in requests]
     return recordings
 
 
-def _record_together(
+def record_together(
     candidate: Candidate, context: VerifierContext, requests: Sequence[RecordRequest]
 ) -> list[Recording]:
+    """Recordings of one child, whose failure is that of each."""
     context.get_ready()
     reply = context.record(candidate.source, requests)
     if reply.failure is not None:

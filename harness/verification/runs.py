@@ -45,7 +45,7 @@ from .storages import fill_storages, from_bytes
 
 PATIENCE = 6
 """Programs at large sizes may take so many times as long as the limits allow."""
-_LARGEST_WHOLE = frozenset({Variant.LARGER, Variant.REMAINDER})
+_LARGEST_WHOLE = frozenset({Variant.LARGER, Variant.REMAINDER, Variant.PAST_BOUNDS})
 """The largest sizes that are interpreted whole; beside others they take no longer than they all may."""
 _PARTS_OF_BUDGET = 32
 _FLOAT32_DIGITS, _SPARE_DIGITS = 24, 2

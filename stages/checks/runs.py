@@ -32,7 +32,8 @@ def judge_runs(report: RunsReport, label: str = "variant") -> Failure | None:
     for run in report.runs:
         failure = judge_run(run)
         if failure is not None:
-            told = f"{label} {run.variant}: {failure.message}".rstrip(": ")
+            sizes = f", {run.sizes}" if run.sizes else ""
+            told = f"{label} {run.variant}{sizes}: {failure.message}".rstrip(": ")
             return Failure(failure.outcome, told + ROWS[run.variant].advice)
     return None
 

@@ -43,6 +43,7 @@ CHECKS: tuple[Check, ...] = (
     Check(name="knock_out", report=KnockOutReport, judge=knock_out.judge, hidden=False),
     Check(name="configurations", report=ConfigurationsReport, judge=configurations.judge),
     Check(name="first_calls", report=ConfigurationsReport, judge=configurations.judge),
+    Check(name="past_bounds", report=RunsReport, judge=judge_runs),
     Check(name="second_call", report=RunsReport, judge=judge_runs),
     Check(name="interpreted", report=RunsReport, judge=partial(judge_runs, label="interpreted, variant")),
     Check(name="recompile", report=RecompileReport, judge=recompile.judge),

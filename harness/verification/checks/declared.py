@@ -185,13 +185,18 @@ def sample_others(
     for group, needed in split(task, context, [inputs for _, inputs in wanted], context.budget.num_bytes):
         with context.budget.asked(min(needed, context.budget.num_bytes), task.task_id):
             pairs = wanted[len(reports) :][: len(group)]
-            made = [prepare_sample(candidate, task, context, inputs) for candidate, inputs in pairs]
-            reports += _run_together(
-                [each if isinstance(each, RunReport) else evolve(each, is_brief=True) for each in made]
-            )
+            reports += sample_briefly([(candidate, task, inputs) for candidate, inputs in pairs], context)
         if judge_run(reports[-1]) is not None:
             break
     return reports
+
+
+def sample_briefly(
+    wanted: Sequence[tuple[Candidate, Task, VariantInputs]], context: VerifierContext
+) -> list[RunReport]:
+    """Reports of small samples, up to the first that objects, taken in one child."""
+    made = [prepare_sample(candidate, task, context, inputs) for candidate, task, inputs in wanted]
+    return _run_together([each if isinstance(each, RunReport) else evolve(each, is_brief=True) for each in made])
 
 
 def prepare_sample(

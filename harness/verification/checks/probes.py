@@ -27,7 +27,7 @@ from ...sandbox.wire import Depth
 from ..context import VerifierContext
 from ..recordings import find_uncompiled, later_variants
 from ..runs import prepare_run, report_runs, run_each, run_prepared
-from . import configurations, declared, first_calls
+from . import configurations, declared, first_calls, past_bounds
 from .applicability import find_inapplicable, is_lost_by_reference
 
 _RUNS_TOGETHER = 2
@@ -165,6 +165,7 @@ GATHER: dict[str, Gather] = {
     "knock_out": gather_knock_out,
     "configurations": configurations.gather,
     "first_calls": first_calls.gather,
+    "past_bounds": past_bounds.gather,
     "second_call": gather_second_call,
     "interpreted": gather_interpreted,
     "recompile": gather_recompile,

@@ -1,0 +1,67 @@
+"""Sizes past integers of a candidate's text."""
+
+from __future__ import annotations
+
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tritonrl.core.task import Task
+from tritonrl.harness.reference.sizes.past_bounds import find_past_bounds
+from tritonrl.harness.reference.sizes.quick_sizes import with_quick_sizes
+
+SOURCE = """
+import torch
+import torch.nn as nn
+
+BATCH = 4
+CHANNELS = 64
+LENGTH = 300
+GROUPS = 8
+
+
+class Model(nn.Module):
+    def __init__(self, groups, channels):
+        super().__init__()
+        self.norm = nn.GroupNorm(groups, channels)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def get_inputs():
+    return [torch.randn(BATCH, CHANNELS, LENGTH)]
+
+
+def get_init_inputs():
+    return [GROUPS, CHANNELS]
+"""
+DECLARED = {"BATCH": 4, "CHANNELS": 64, "LENGTH": 300, "GROUPS": 8}
+TASK = with_quick_sizes(Task(task_id="norm", level=1, family="norm", description="", source=SOURCE), DECLARED)
+
+
+@settings(max_examples=10)
+@given(st.lists(st.integers(4, 2000), max_size=6), st.integers(0, 3))
+def test_one_dimension_moves_at_a_time(bounds: list[int], seed: int) -> None:
+    """It comes first, goes little beyond twice its declared size, and all others are tiny or small."""
+    found = find_past_bounds(TASK, sorted(set(bounds)), seed)
+    assert len(set(found)) == len(found) <= 6
+    for (name, size), *others in found:
+        assert size <= 2.2 * DECLARED[name]
+        assert {*others} <= {*TASK.tiny, *TASK.small}
+        assert dict(TASK.tiny)[name] < size
+
+
+def test_both_dimensions_pass_their_bounds() -> None:
+    """By one where the reference accepts that, and else by whole parts: nine channels in each of some groups."""
+    groups = dict(TASK.tiny)["GROUPS"]
+    moved = {sizes[0] for seed in range(3) for sizes in find_past_bounds(TASK, (8, 256), seed)}
+    assert {("LENGTH", 257), ("CHANNELS", 9 * groups)} <= moved
+    assert any(name == "CHANNELS" and size > 128 for name, size in moved)
+    assert any(name == "LENGTH" and size > 600 for name, size in moved)
+
+
+def test_small_dimensions_stay() -> None:
+    """Constants that count heads, taps and groups are no sizes that a block could hold."""
+    names = {sizes[0][0] for sizes in find_past_bounds(TASK, (4, 5, 6), 0)}
+    assert names <= {"CHANNELS", "LENGTH"}
+    assert not find_past_bounds(evolve(TASK, tiny=()), (64,), 0)
