@@ -23,7 +23,7 @@ from ....core.candidate import Candidate, CompileReport, Failure, Recording, Run
 from ....core.outcome import Outcome
 from ....core.plan import Kernel
 from ....core.recipe.extensions import VerifierSpec
-from ....core.run import RunRequest
+from ....core.run import RunReply, RunRequest
 from ....core.seeds import derive
 from ....core.serialisation import fingerprint
 from ....core.task import Profile, Task
@@ -38,7 +38,7 @@ from ...sandbox.wire import RecordRequest
 from ..context import VerifierContext
 from ..recordings import has_own_values, keep_blobs, later_variants, record_later, record_request
 from ..runs import prepare_run, run_prepared
-from .declared import sample_declared, sample_others
+from .declared import prepare_sample, sample_others
 
 MOST_CONFIGURATIONS = 16
 _MOST_ROUNDS = 3
@@ -140,7 +140,7 @@ def _sample_large(
     looks.sort(key=lambda look: not look.is_thorough)
     while looks:
         if looks[0].is_thorough:
-            reports = [sample_declared(looks[0].changed, task, context)]
+            reports = [_sample_declared(looks[0].changed, task, context)]
         else:
             reports = sample_others([(look.changed, look.inputs) for look in looks], task, context)
         for look, found in zip(looks, reports, strict=False):
@@ -151,6 +151,12 @@ def _sample_large(
             if is_wrong:
                 return
         looks = looks[len(reports) :]
+
+
+def _sample_declared(candidate: Candidate, task: Task, context: VerifierContext) -> RunReport:
+    """The report of a sample of the declared plan that the candidate's evidence has; it is not kept."""
+    made = prepare_sample(candidate, task, context, context.describe(Variant.DECLARED, task))
+    return made if isinstance(made, RunReport) else made.run(RunReply())
 
 
 def has_tuner(recording: Recording) -> bool:

@@ -171,12 +171,6 @@ def _run_together(made: Sequence[RunReport | Sampler]) -> list[RunReport]:
     return reports
 
 
-def sample_declared(candidate: Candidate, task: Task, context: VerifierContext) -> RunReport:
-    """The report of a sample of the declared plan that the candidate's evidence has; it is not kept."""
-    made = prepare_sample(candidate, task, context, context.describe(Variant.DECLARED, task))
-    return made if isinstance(made, RunReport) else made.run(RunReply())
-
-
 def sample_others(
     wanted: Sequence[tuple[Candidate, VariantInputs]], task: Task, context: VerifierContext
 ) -> list[RunReport]:
