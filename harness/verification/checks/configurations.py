@@ -140,7 +140,7 @@ def _sample_large(
     looks.sort(key=lambda look: not look.is_thorough)
     while looks:
         if looks[0].is_thorough:
-            reports = [_sample_declared(looks[0].changed, task, context)]
+            reports = [sample_declared(looks[0].changed, task, context)]
         else:
             reports = sample_others([(look.changed, look.inputs) for look in looks], task, context)
         for look, found in zip(looks, reports, strict=False):
@@ -153,7 +153,7 @@ def _sample_large(
         looks = looks[len(reports) :]
 
 
-def _sample_declared(candidate: Candidate, task: Task, context: VerifierContext) -> RunReport:
+def sample_declared(candidate: Candidate, task: Task, context: VerifierContext) -> RunReport:
     """The report of a sample of the declared plan that the candidate's evidence has; it is not kept."""
     made = prepare_sample(candidate, task, context, context.describe(Variant.DECLARED, task))
     return made if isinstance(made, RunReport) else made.run(RunReply())

@@ -14,7 +14,8 @@ from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.checks import declared
-from tritonrl.harness.verification.checks.declared import gather, sample_declared
+from tritonrl.harness.verification.checks.configurations import sample_declared
+from tritonrl.harness.verification.checks.declared import gather
 from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.declared_run import FIRST_PROGRAMS, MORE_PROGRAMS
