@@ -112,6 +112,12 @@ class VariantInputs:
         """
         return evolve(self, chosen_share=1 / 64, chosen_scale=0.5)
 
+    @property
+    def keeps_values(self) -> bool:
+        """Whether `transform` returns all values as they are."""
+        drawn = VariantInputs(variant=self.variant, profile=self.profile, dtype=self.dtype, stream=self.stream)
+        return evolve(self, axes=(), integers="") == drawn
+
     def transform(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The variant's values, from freshly drawn floating-point ones."""
         if self.scale != 1.0 or self.shift:

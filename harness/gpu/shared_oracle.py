@@ -10,6 +10,7 @@ large for it the GPU in float32, without TF32.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import os
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ from attrs import evolve
 from ...core.candidate import Variant
 from ...core.task import Profile, Task
 from ...stages.variant_inputs import VariantInputs
-from ..errors import TooLargeError
+from ..errors import TaskError, TooLargeError
 from ..reference.oracle import ExpectedRun, Oracle
 from ..reference.reference import call_model, convert, is_floating
 from ..reference.task_facts import MAX_CACHED_BYTES
@@ -113,6 +114,16 @@ class SharedOracle(Oracle):
                 return self._call_in(dtype, task, model, inputs)
             except torch.cuda.OutOfMemoryError:
                 return None
+
+    def build_there(self, task: Task, dtype: str, seeded_parameters: frozenset[str]) -> torch.nn.Module:
+        """The reference's model at its declared sizes, made on the GPU where no parameter is as a processor draws it.
+
+        One that cannot be made there is a processor's, which takes half a minute for gigabytes.
+        """
+        if not seeded_parameters:
+            with contextlib.suppress(TaskError), self._gpu_lock.shared():
+                return self.build_model(task, Profile.DECLARED, dtype, seeded_parameters, self.device)
+        return self.build_model(task, Profile.DECLARED, dtype, seeded_parameters)
 
     def compute_there(
         self, task: Task, model: torch.nn.Module, drawn: DrawnInputs, dtype: torch.dtype

@@ -40,6 +40,7 @@ from .experiments import find_acceptable, find_changeable_integers, find_structu
 from .fair_values import choose_fair
 from .products import ConvolutionsInParts
 from .reference import (
+    alone_with_generators,
     build_model,
     call_model,
     convert,
@@ -232,13 +233,19 @@ class Oracle(TaskFacts):
         return [others.get(position, value) for position, value in enumerate(drawn)]
 
     def build_model(
-        self, task: Task, profile: Profile, dtype: str, seeded_parameters: frozenset[str]
+        self, task: Task, profile: Profile, dtype: str, seeded_parameters: frozenset[str], device: str = "cpu"
     ) -> torch.nn.Module:
-        """The reference's model with random parameters, exact in the dtype."""
+        """The reference's model with random parameters, exact in the dtype; each device draws its own."""
         identity = fingerprint(task)
         module = load_task(*self._sized(task, profile))
-        model = build_model(task, module, derive(self.seed, identity, "init"))
-        generator = torch.Generator().manual_seed(derive(self.seed, identity, "parameters"))
+        seed = derive(self.seed, identity, "init")
+        if device == "cpu":
+            model = build_model(task, module, seed)
+        else:
+            with alone_with_generators(), torch.device(device):
+                torch.cuda.manual_seed(seed)
+                model = build_model(task, module, seed)
+        generator = torch.Generator(device).manual_seed(derive(self.seed, identity, "parameters"))
         drawn: frozenset[str] = frozenset()
         if seeded_parameters and profile is Profile.INNER_ONE:
             small = build_model(task, load_task(task, Profile.SMALL), derive(self.seed, identity, "init"))

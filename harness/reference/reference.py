@@ -349,7 +349,7 @@ def randomise(
         for name, tensor in model.state_dict().items():
             if not tensor.is_floating_point() or tensor.numel() == 0:
                 continue
-            fresh = torch.rand(tensor.shape, generator=generator, dtype=torch.float64)
+            fresh = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device=generator.device)
             low, high = float(tensor.min()), float(tensor.max())
             is_slight = max(abs(low), abs(high)) < _SLIGHT
             if low == high and not (name in seeded_names and name in drawn):
@@ -360,7 +360,7 @@ def randomise(
                 fresh = tensor.double()
             else:
                 spread = 1.0 if is_slight else float(tensor.double().std()) * math.sqrt(12.0)
-                fresh = float(tensor.double().mean()) + spread * (fresh - 0.5)
+                fresh.sub_(0.5).mul_(spread).add_(float(tensor.double().mean()))  # in place, as it may be gigabytes
             tensor.copy_(fresh.to(dtype).to(tensor.dtype))
 
 

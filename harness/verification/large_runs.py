@@ -34,7 +34,7 @@ from ..reference.oracle import ExpectedRun
 from ..reference.reference import torch_dtype
 from ..reference.values import DrawnInputs
 from ..sandbox.wire import read_run_result
-from .context import BYTES_A_BYTE, VerifierContext
+from .context import VerifierContext
 from .storages import fill_storages
 
 _LIMITS = 4
@@ -42,6 +42,8 @@ _LIMITS = 4
 IN_FLOAT64, AT_LEAST = 8.0, 4.0
 """The GPU's memory that a run takes for each byte that its reference does (`measure_peak`): with one in float64, and at
 the least."""
+_BYTES_A_PARAMETER = 6
+"""The host's memory for each byte of a parameter: the values, and copies in the frame, sent, received and placed."""
 _MOST_TIMES_THE_REFERENCE = 4
 
 Pair = tuple[View, torch.Tensor, torch.Tensor, str]
@@ -78,11 +80,12 @@ def run_large_variant(
     """Run a plan at the declared sizes and compare it by the audit's tolerance; raises TooLargeError."""
     began = time.perf_counter()
     oracle = context.oracle
+    assert isinstance(oracle, SharedOracle)
     largest_safe = oracle.traits(task).largest_safe
     seed = derive(oracle.seed, fingerprint(task), "inputs", inputs.stream)
     computed_in = ""
     with asked_for(task, context):
-        model = oracle.build_model(task, Profile.DECLARED, inputs.dtype, seeded_parameters)
+        model = oracle.build_there(task, inputs.dtype, seeded_parameters)
         drawn = DrawnInputs(task=task, dtype=inputs.dtype, seed=seed)
         run = LargeRun(task=task, drawn=drawn, model=model, dtype=torch.float64)
         found = compute_large(run, plan, context)
@@ -111,7 +114,7 @@ def asked_for(task: Task, context: VerifierContext) -> Iterator[None]:
     num_bytes = context.oracle.measure_bytes(task, Profile.DECLARED)
     most = context.gpu_budget.num_bytes
     needed = min(IN_FLOAT64 * num_bytes, most) if AT_LEAST * num_bytes <= most else AT_LEAST * num_bytes
-    of_host = min(BYTES_A_BYTE * context.oracle.measure_parameters(task), context.budget.num_bytes)
+    of_host = min(_BYTES_A_PARAMETER * context.oracle.measure_parameters(task), context.budget.num_bytes)
     oracle = context.oracle
     assert isinstance(oracle, SharedOracle)
     with (

@@ -11,7 +11,7 @@ from tritonrl.core.candidate import Variant
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.task import Profile, Task
 from tritonrl.stages.transforms import change_rows, choose_places, find_places, is_mask, is_sorted, round_values, tie
-from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, describe, variants_of
+from tritonrl.stages.variants import SPREAD_VARIANTS, TRAINING_VARIANTS, VARIANTS, describe, variants_of
 
 GIVEN = (Profile.DECLARED, Profile.TINY, Profile.SMALL)
 LARGE = {
@@ -331,3 +331,15 @@ def test_large_integers_are_close_to_each_other_too() -> None:
     changed = describe(Variant.INTEGERS_LARGE, ("float32",)).transform_integers(weights)
     assert changed.dtype == np.int8
     assert np.array_equal(np.sign(changed), np.sign(weights))
+
+
+def test_variants_that_keep_values_are_those_without_a_change() -> None:
+    """What is drawn is what they are run on, and every other one changes something."""
+    values = np.random.default_rng(3).standard_normal((64, 64))
+    for row in VARIANTS:
+        inputs = describe(row.variant, ("float32",))
+        if inputs.keeps_values:
+            assert inputs.transform(values) is values
+    kept = {row.variant for row in VARIANTS if describe(row.variant, ("float32",)).keeps_values}
+    assert {Variant.ORIGINAL, Variant.LARGER, Variant.TWICE, Variant.DECLARED} <= kept
+    assert not {Variant.SCALED, Variant.PRECISION, Variant.BEYOND, Variant.BETWEEN, Variant.ARRANGED} & kept

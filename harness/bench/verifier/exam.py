@@ -39,7 +39,8 @@ from ...tasks.suites import corpus_examples
 from ..watching import RunningCount, read_kb
 from .mix import SPOILS, restyle
 
-_INTERVAL_S = 0.25
+_INTERVAL_S = 1.0
+"""Looking at the memory of some sixty processes takes a tenth of a second of a processor."""
 _MOST_DRAWS = 20
 LEAST_BYTES, MOST_BYTES = 16 << 20, 14 << 30
 _MOST_FLOPS = 4e12

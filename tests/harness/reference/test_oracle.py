@@ -13,6 +13,7 @@ from tritonrl.core.corpus import render
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.errors import TaskError
 from tritonrl.harness.reference.oracle import Oracle
+from tritonrl.harness.reference.values import place_like, transform
 from tritonrl.stages.variants import describe
 
 from ..kernels import ADD, LINEAR, NORM, POINTWISE
@@ -198,3 +199,17 @@ def test_a_broken_task_says_what_is_wrong(task: Task, message: str) -> None:
     with pytest.raises(TaskError, match=message) as caught:
         Oracle(0).expected(task, ORIGINAL)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_values_that_are_kept_are_those_that_go_through_float64(dtype: torch.dtype) -> None:
+    """They are rounded once, to the same number, and are others in memory than what was drawn."""
+    inputs = describe(Variant.RESEEDED, ("float32",))
+    assert inputs.keeps_values
+    drawn = torch.randn(7, 33)
+    found = transform(drawn, inputs, dtype)
+    assert found.data_ptr() != drawn.data_ptr()
+    assert torch.equal(found, place_like(drawn, drawn.double().numpy(), dtype))
+    apart = transform(drawn.T, inputs, dtype)
+    assert torch.equal(apart, found.T)
+    assert apart.stride() == drawn.T.stride()
