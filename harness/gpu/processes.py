@@ -151,7 +151,7 @@ class Executor:
         assert connection is not None
         connection.settimeout(limit_s)
         try:
-            connection.sendall(wire.encode(header, blobs))
+            wire.send(connection, header, blobs)
             reply, outputs = wire.read(connection.recv, _MAX_FRAME)
         except TimeoutError:
             self.close()

@@ -321,7 +321,7 @@ class Sandbox:
                 with theirs:
                     zygote.submit(order, theirs)
                 ours.settimeout(STRETCH * job.limits.wall_s + _GRACE_S)
-                ours.sendall(wire.encode(job.header, job.blobs))
+                wire.send(ours, job.header, job.blobs)
                 status, (answer,) = wire.read(ours.recv, 1 << 32)
                 return read_end(status, answer, token, job.limits)
             except (OSError, ValueError) as error:

@@ -9,6 +9,7 @@ A child's answer is structured strictly (`core.serialisation`) before anyone rea
 from __future__ import annotations
 
 import json
+import socket
 import struct
 from collections.abc import Callable, Sequence
 from enum import StrEnum
@@ -109,6 +110,7 @@ _LENGTH = struct.Struct("<Q")
 _MAGIC = b"trl1"
 MAX_JSON_BYTES = 64 << 20
 MAX_BLOBS = 4096
+_FEW_BYTES = 1 << 20
 
 
 class FrameError(ValueError):
@@ -117,9 +119,23 @@ class FrameError(ValueError):
 
 def encode(header: dict[str, Any], blobs: Sequence[bytes | bytearray] = ()) -> bytes:
     """Return the frame's bytes."""
+    return b"".join((_begin(header, blobs), *blobs))
+
+
+def send(connection: socket.socket, header: dict[str, Any], blobs: Sequence[bytes | bytearray] = ()) -> None:
+    """Send the frame, for which blobs that are large are not copied."""
+    if sum(map(len, blobs)) < _FEW_BYTES:
+        connection.sendall(encode(header, blobs))
+        return
+    connection.sendall(_begin(header, blobs))
+    for blob in blobs:
+        connection.sendall(blob)
+
+
+def _begin(header: dict[str, Any], blobs: Sequence[bytes | bytearray]) -> bytes:
     text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
     lengths = b"".join(_LENGTH.pack(len(blob)) for blob in blobs)
-    return b"".join((_HEAD.pack(_MAGIC, len(text), len(blobs)), lengths, text, *blobs))
+    return b"".join((_HEAD.pack(_MAGIC, len(text), len(blobs)), lengths, text))
 
 
 def read(receive: Callable[[int], bytes | memoryview], max_bytes: int) -> Answer:

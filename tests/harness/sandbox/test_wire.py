@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +21,17 @@ _JSON = st.recursive(
 def test_frame_round_trips(header: dict[str, object], blobs: list[bytes]) -> None:
     """Decoding what was encoded gives it back."""
     assert wire.decode(wire.encode(header, blobs)) == (header, blobs)
+
+
+@pytest.mark.parametrize("sizes", [(), (3, 0, 5), (3 << 20, 0, 7)])
+def test_what_is_sent_is_the_frame(sizes: tuple[int, ...]) -> None:
+    """A reader gets what was sent, whether its blobs went with the header or after it."""
+    blobs = [bytes([number]) * size for number, size in enumerate(sizes)]
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(wire.send, ours, {"key": 1}, blobs)
+        assert wire.read(theirs.recv, 1 << 24) == ({"key": 1}, blobs)
+        sent.result()
 
 
 @given(st.lists(st.binary(max_size=20), max_size=3), st.data())
