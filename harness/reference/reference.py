@@ -343,7 +343,7 @@ def randomise(
     Constant ones (norm weights, biases, running statistics) become values around that constant. Of the others those
     in `seeded_names` stay as constructed. One of a single element is constant if it is not among `drawn`. What begins
     as next to nothing, such as the scale of a residual branch, has the scale of what it is trained to: a kernel that
-    leaves it out would be right otherwise.
+    leaves it out would be right otherwise. What rises along its rows, such as the edges of buckets, does so still.
     """
     with torch.no_grad():
         for name, tensor in model.state_dict().items():
@@ -361,7 +361,14 @@ def randomise(
             else:
                 spread = 1.0 if is_slight else float(tensor.double().std()) * math.sqrt(12.0)
                 fresh.sub_(0.5).mul_(spread).add_(float(tensor.double().mean()))  # in place, as it may be gigabytes
+                if _rises(tensor):
+                    fresh = fresh.sort(dim=-1).values
             tensor.copy_(fresh.to(dtype).to(tensor.dtype))
+
+
+def _rises(tensor: torch.Tensor) -> bool:
+    """Whether each row's elements, of which there are several, are larger from one to the next."""
+    return tensor.ndim > 0 and tensor.shape[-1] > 2 and bool((tensor.diff(dim=-1) > 0).all())
 
 
 def draw_signs(model: torch.nn.Module, seeded_names: Collection[str], generator: torch.Generator) -> None:

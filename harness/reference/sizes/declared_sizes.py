@@ -85,13 +85,17 @@ def find_beyond(task: Task, movable: Constants) -> Constants:
 
     Where the declared sizes are out of reach, none can be: those that `find_between` does not keep are kept.
     """
-    declared = read_sizes(task.source)
-    sizes = {name: declared[name] for name, _ in movable if declared.get(name, 0) >= LEAST_SIZE}
     if not is_within_reach(task):
         return _find_reached(task, movable, keeps_largest=False)
-    if not sizes:
-        return ()
-    return next((found for found, _ in _find_affordable(task, _propose(sizes))), ())
+    sizes = _find_growing(task, movable)
+    return next((found for found, _ in _find_affordable(task, _propose(sizes))), ()) if sizes else ()
+
+
+def _find_growing(task: Task, movable: Constants) -> dict[str, int]:
+    """Return the declared sizes of what may grow: what may be moved, and batches that are as small sizes are."""
+    declared = read_sizes(task.source)
+    names = dict.fromkeys(name for name, _ in (*movable, *task.tiny))
+    return {name: declared[name] for name in names if declared.get(name, 0) >= LEAST_SIZE}
 
 
 def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tuple[Constants, Sequence[EagerOperator]]]:
@@ -162,11 +166,9 @@ def find_twice(task: Task, movable: Constants, seed: int) -> Constants:
     """
     if not is_within_reach(task):
         return ()
-    declared = read_sizes(task.source)
-    names = sorted(name for name, _ in movable if declared.get(name, 0) >= LEAST_SIZE)
-    proposals = (
-        ((name, make_uneven(2 * declared[name] + 1)),) for name in random.Random(seed).sample(names, len(names))
-    )
+    sizes = _find_growing(task, movable)
+    names = random.Random(seed).sample(sorted(sizes), len(sizes))
+    proposals = (((name, make_uneven(2 * sizes[name] + 1)),) for name in names)
     longest = max(_FREE_LENGTH, _measure_length(trace_operators(task)))
     affordable = _find_affordable(task, proposals)
     return next((sizes for sizes, operators in affordable if _measure_length(operators) <= longest), ())

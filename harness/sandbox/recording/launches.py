@@ -227,7 +227,12 @@ class LaunchRecorder:
         return self.compiled[key], dict(made.src.signature)
 
     def _check_threads(self, name: str, num_warps: Any) -> None:
-        num_threads = num_warps * self.target.warp_size if isinstance(num_warps, int) else 0
+        if not isinstance(num_warps, int):
+            return
+        if num_warps < 1 or num_warps & (num_warps - 1):
+            # Triton says so where it compiles, which is not done at all sizes
+            raise Refusal(Outcome.COMPILE_FAILED, f"{name}: num_warps must be a power of 2, got {num_warps}")
+        num_threads = num_warps * self.target.warp_size
         if num_threads > MAX_THREADS:
             raise Refusal(
                 Outcome.OUT_OF_RESOURCES,

@@ -250,7 +250,7 @@ class Sampler:
         if self.is_brief or not is_scanned or sum(self._num_programs) <= FEW_PROGRAMS:
             return [sampled]
         # where one launch works on what another left, the alternative to a whole scan is to run all programs
-        lanes = SUM_LANES if len(self._num_programs) > 1 else SCAN_LANES
+        lanes = SUM_LANES if len(self._num_programs) > 1 or is_single else SCAN_LANES
         return [sampled, evolve(self.request, num_lanes=lanes)]
 
     def _find_neighbours(self) -> tuple[int, ...]:

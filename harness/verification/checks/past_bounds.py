@@ -30,7 +30,7 @@ from ..runs import prepare_run, run_prepared
 from .configurations import with_recording
 from .declared import sample_briefly
 
-_MOST_WHOLE = 64
+_MOST_WHOLE = 256
 """So many programs of all launches are run whole."""
 _NOT_ASKED = (Outcome.TIMEOUT, Outcome.MEMORY_LIMIT, Outcome.UNSUPPORTED)
 
