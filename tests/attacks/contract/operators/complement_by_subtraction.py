@@ -4,6 +4,7 @@ Mechanism: own
 Task: erfc
 Outcome: wrong_values
 Stage: full
+Also: not_finite@full
 """
 
 import torch
