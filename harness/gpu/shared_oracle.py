@@ -1,7 +1,7 @@
 """The oracle on a GPU that others use as well: what it computes there takes a turn, so that nobody times meanwhile.
 
-Drawing inputs and parameters takes longer than computing on them, and takes no turn; nor do sizes so small that a
-processor is done before a turn would have come. Sizes that a GPU runs whole make
+Drawing inputs and parameters takes longer than computing on them, and takes no turn, but where gigabytes are drawn on
+the GPU; nor do sizes so small that a processor is done before a turn would have come. Sizes that a GPU runs whole make
 results of many megabytes, and a task's candidates come one after the other or all mixed up, so more of them are kept
 than without a GPU. Where others want its memory as well, no more is taken than is meant for the run, since what is
 missing ends the runs of others. Where float64 needs more than that, a processor computes, or at sizes that are too

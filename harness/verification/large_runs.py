@@ -134,7 +134,8 @@ def compute_large(run: LargeRun, plan: LaunchPlan, context: VerifierContext) -> 
     oracle, cuda, task = context.oracle, context.cuda, run.task
     assert isinstance(oracle, SharedOracle)
     assert cuda is not None
-    storages = _fill(run, plan, context)
+    with cuda.executors[0].lock.shared():  # parameters may lie on the GPU
+        storages = _fill(run, plan, context)
     if isinstance(storages, Failure):
         return storages
     expected, computed_in = oracle.compute_there(task, run.model, run.drawn, run.dtype)

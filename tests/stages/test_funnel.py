@@ -163,12 +163,17 @@ def test_what_cannot_be_had_is_no_objection() -> None:
     assert is_sound([np.ones(8)], [], 0.1)
 
 
-@given(st.lists(st.floats(0, 1e3), max_size=3), st.floats(0.01, 2))
+@example(ratios=[0.49758977465849646], share=0.49758977465849646)
+@given(ratios=st.lists(st.floats(0, 1e3), max_size=3), share=st.floats(0.01, 2))
 def test_an_imprecise_reference_excuses_errors_of_its_size(ratios: list[float], share: float) -> None:
     """A precise one excuses nothing; an imprecise one errors up to four times its own, and no more."""
     granted = excuse([comparison(ratio * 1e-3) for ratio in ratios], share)
     worst = max(ratios, default=0.0)
-    assert granted == pytest.approx(share if worst <= share else 4.0 * worst)
+    excused, strict = pytest.approx(4.0 * worst), pytest.approx(share)
+    if worst == strict:  # which side of the boundary it is on hangs on a rounding
+        assert granted in (strict, excused)
+    else:
+        assert granted == (excused if worst > share else strict)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FORWARD_FAILED, Outcome.UNSUPPORTED, Outcome.OUT_OF_BOUNDS])
