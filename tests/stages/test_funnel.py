@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tritonrl.core.candidate import Candidate, Comparison, Failure, Variant
 from tritonrl.core.outcome import Outcome, Stage
