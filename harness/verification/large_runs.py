@@ -111,12 +111,12 @@ def run_large_variant(
 @contextmanager
 def asked_for(task: Task, context: VerifierContext) -> Iterator[None]:
     """Hold the memory of one large run, of the host and of the GPU."""
-    num_bytes = context.oracle.measure_bytes(task, Profile.DECLARED)
-    most = context.gpu_budget.num_bytes
-    needed = min(IN_FLOAT64 * num_bytes, most) if AT_LEAST * num_bytes <= most else AT_LEAST * num_bytes
-    of_host = min(_BYTES_A_PARAMETER * context.oracle.measure_parameters(task), context.budget.num_bytes)
     oracle = context.oracle
     assert isinstance(oracle, SharedOracle)
+    num_bytes = oracle.measure_bytes(task, Profile.DECLARED)
+    most = context.gpu_budget.num_bytes
+    needed = min(IN_FLOAT64 * num_bytes, most) if AT_LEAST * num_bytes <= most else AT_LEAST * num_bytes
+    of_host = min(_BYTES_A_PARAMETER * oracle.measure_parameters(task), context.budget.num_bytes)
     with (
         context.gpu_budget.asked(needed, f"{task.task_id}, on the GPU"),
         context.budget.asked(of_host, task.task_id),

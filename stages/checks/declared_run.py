@@ -33,7 +33,7 @@ SUSPECTS = 4
 SCAN_LANES = 1 << 23
 """What a scan may cost: a quarter of a second, for some three million elements, or a part of a larger launch."""
 SUM_LANES = 3 << 24
-"""What a scan may cost of several launches, or of one whose programs add up by atomics: a second."""
+"""What a scan may cost of several launches, of one whose programs add up, or beyond the declared sizes: a second."""
 ADDENDS = 64
 """So many programs that add to one element run, to see what they add up to."""
 LEAST_PROGRAMS = 3

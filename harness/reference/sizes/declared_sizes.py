@@ -34,7 +34,7 @@ _MOST_GROWTH, LEAST_GROWTH = 2.2, 1.1
 """Of sizes beyond the declared ones: of what is affordable, and of what takes more than that already."""
 _QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
 """At such declared sizes all variants are run on a GPU: their inputs are drawn and transformed by a processor."""
-FREE_BYTES, FREE_FLOPS = 4 << 20, 1e8
+_FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
 """So much is quick whatever the declared sizes take."""
 _FREE_LENGTH = 1 << 13
 """So many elements a program may go through, one after the other, in a second or two of the interpreter."""
@@ -49,7 +49,7 @@ PAST_BLOCK, PAST_ROWS = 1025, 129
 """One more than the largest usual block of elements, and of rows, each of which may be a program of its own."""
 _MOST_OF_ONE_BLOCK = 512
 """Declared sizes up to this may move past the power of two that holds them where all else is small."""
-LEAST_SIZE = 16
+_LEAST_SIZE = 16
 """Smaller constants count heads, taps and groups: they are no sizes that a block could hold."""
 
 
@@ -87,15 +87,15 @@ def find_beyond(task: Task, movable: Constants) -> Constants:
     """
     if not is_within_reach(task):
         return _find_reached(task, movable, keeps_largest=False)
-    sizes = _find_growing(task, movable)
+    sizes = find_growing(task, movable)
     return next((found for found, _ in _find_affordable(task, _propose(sizes))), ()) if sizes else ()
 
 
-def _find_growing(task: Task, movable: Constants) -> dict[str, int]:
+def find_growing(task: Task, movable: Constants = ()) -> dict[str, int]:
     """Return the declared sizes of what may grow: what may be moved, and batches that are as small sizes are."""
     declared = read_sizes(task.source)
     names = dict.fromkeys(name for name, _ in (*movable, *task.tiny))
-    return {name: declared[name] for name in names if declared.get(name, 0) >= LEAST_SIZE}
+    return {name: declared[name] for name in names if declared.get(name, 0) >= _LEAST_SIZE}
 
 
 def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tuple[Constants, Sequence[EagerOperator]]]:
@@ -107,8 +107,8 @@ def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tup
     declared, num_bytes = trace_declared(task)
     num_bytes, num_flops = _find_peak(declared, num_bytes)
     most_work = max(_MOST_WORK_BYTES, LEAST_GROWTH * measure_work(declared))
-    most_bytes = min(MOST_BYTES, max(FREE_BYTES, _MOST_GROWTH * num_bytes))
-    most_flops = min(_MOST_FLOPS, max(FREE_FLOPS, _MOST_GROWTH * num_flops))
+    most_bytes = min(MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
+    most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
     for proposal in proposals:
         try:
             operators, num_bytes = trace_declared(with_declared(task, proposal))
@@ -166,7 +166,7 @@ def find_twice(task: Task, movable: Constants, seed: int) -> Constants:
     """
     if not is_within_reach(task):
         return ()
-    sizes = _find_growing(task, movable)
+    sizes = find_growing(task, movable)
     names = random.Random(seed).sample(sorted(sizes), len(sizes))
     proposals = (((name, make_uneven(2 * sizes[name] + 1)),) for name in names)
     longest = max(_FREE_LENGTH, _measure_length(trace_operators(task)))
@@ -186,27 +186,32 @@ def find_whole_blocks(task: Task, movable: Constants) -> Constants:
     """
     declared = read_sizes(task.source)
     powers = {
-        name: 1 << (declared[name] - 1).bit_length() for name, _ in movable if declared.get(name, 0) >= LEAST_SIZE
+        name: 1 << (declared[name] - 1).bit_length() for name, _ in movable if declared.get(name, 0) >= _LEAST_SIZE
     }
     most = max(powers.values(), default=0)
-    while most >= LEAST_SIZE:
+    while most >= _LEAST_SIZE:
         proposal = {name: min(power, most) for name, power in powers.items()}
         most //= 2
-        try:
-            num_bytes, num_flops = measure(with_declared(task, tuple(proposal.items())))
-        except TaskError:
-            continue
-        if num_bytes <= FREE_BYTES and num_flops <= FREE_FLOPS and runs_with(task, tuple(proposal.items())):
+        if runs_quickly_with(task, tuple(proposal.items())):
             is_declared = all(declared[name] == size for name, size in proposal.items())
             return () if is_declared else tuple(proposal.items())
     return ()
+
+
+def runs_quickly_with(task: Task, sizes: Constants) -> bool:
+    """Whether the reference accepts sizes that are quick whatever the declared ones take."""
+    try:
+        num_bytes, num_flops = measure(with_declared(task, sizes))
+    except TaskError:
+        return False
+    return num_bytes <= _FREE_BYTES and num_flops <= _FREE_FLOPS and runs_with(task, sizes)
 
 
 def _find_ways(task: Task, movable: Constants) -> dict[str, tuple[int, int]]:
     """Return the largest size that is run whole, and the declared one, of constants that have room between."""
     declared, larger = read_sizes(task.source), dict(task.larger)
     ways = {name: (larger[name], declared[name]) for name, _ in movable if name in larger and name in declared}
-    return {name: way for name, way in ways.items() if LEAST_SIZE <= 2 * way[0] < way[1]}
+    return {name: way for name, way in ways.items() if _LEAST_SIZE <= 2 * way[0] < way[1]}
 
 
 def _find_reached(task: Task, movable: Constants, keeps_largest: bool) -> Constants:
@@ -286,7 +291,7 @@ def accepted_remainders(task: Task) -> Constants:
                 kept[name] = size
     declared = read_sizes(task.source)
     for name in sorted(kept, key=lambda name: declared.get(name, 0)):
-        if max(LEAST_SIZE, kept[name]) <= declared.get(name, 0) <= _MOST_OF_ONE_BLOCK:
+        if max(_LEAST_SIZE, kept[name]) <= declared.get(name, 0) <= _MOST_OF_ONE_BLOCK:
             moved = {**kept, name: (1 << (declared[name] - 1).bit_length()) + 1}
             if _is_tiny(task, moved) and runs_with(task, _at_small(task, moved)):
                 kept = moved

@@ -18,9 +18,7 @@ from attrs import frozen
 
 from ....core.task import Constants, Task
 from ....core.text.named_sizes import read_sizes
-from ...errors import TaskError
-from ..reference import runs_with
-from .declared_sizes import FREE_BYTES, FREE_FLOPS, LEAST_SIZE, measure, with_declared
+from .declared_sizes import find_growing, runs_quickly_with
 from .uneven import make_uneven
 
 _MOST_SIZES, _LEAST_OF_EACH = 6, 2
@@ -31,7 +29,7 @@ _MOST_PARTS = 16
 def find_past_bounds(task: Task, bounds: Sequence[int], seed: int) -> tuple[Constants, ...]:
     """Return a few sets of sizes that the reference accepts, each with the dimension that is moved first."""
     declared, draw = read_sizes(task.source), random.Random(seed)
-    names = sorted(name for name, _ in task.tiny if declared.get(name, 0) >= LEAST_SIZE)
+    names = sorted(find_growing(task))
     orders = [
         _Dimension(task=task, name=name, declared=declared).propose(bounds, draw)
         for name in draw.sample(names, len(names))
@@ -41,7 +39,7 @@ def find_past_bounds(task: Task, bounds: Sequence[int], seed: int) -> tuple[Cons
     for proposals in chain.from_iterable(zip_longest(*orders, fillvalue=())):
         if len(found) == most:
             break
-        found += [sizes for sizes in proposals if sizes not in found and _is_accepted(task, sizes)][:1]
+        found += [sizes for sizes in proposals if sizes not in found and runs_quickly_with(task, sizes)][:1]
     return tuple(found)
 
 
@@ -97,12 +95,3 @@ class _Dimension:
         """In how many parts the dimension may have to come, by the sizes of the others."""
         sizes = {**self.declared, **dict(others)}
         return sorted({size for name, size in sizes.items() if name != self.name and 1 < size <= _MOST_PARTS})
-
-
-def _is_accepted(task: Task, sizes: Constants) -> bool:
-    """Whether the reference accepts sizes that are soon interpreted."""
-    try:
-        num_bytes, num_flops = measure(with_declared(task, sizes))
-    except TaskError:
-        return False
-    return num_bytes <= FREE_BYTES and num_flops <= FREE_FLOPS and runs_with(task, sizes)

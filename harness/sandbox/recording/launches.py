@@ -110,7 +110,7 @@ class LaunchRecorder:
         shape = _grid(grid, bound)
         signature: dict[str, str] = {}
         record = self._identified(kernel)
-        self._check_threads(record.qualname, kwargs.get("num_warps"))
+        self._check_warps(record.qualname, kwargs.get("num_warps"))
         if self.compile:
             record, signature = self._compile(kernel, args, kwargs)
             if record.is_cooperative and self.target.backend == "cuda":
@@ -213,7 +213,7 @@ class LaunchRecorder:
             )
         if getattr(made.metadata, "global_scratch_size", 0) and not _has_allocator():
             raise Refusal(Outcome.FORWARD_FAILED, f"{name}: needs memory for its descriptors; see triton.set_allocator")
-        self._check_threads(name, made.metadata.num_warps)
+        self._check_warps(name, made.metadata.num_warps)
         self._check_cluster(name, getattr(made.metadata, "num_ctas", 1))
         binary = made.asm[self.target.binary]
         sha256 = hashlib.sha256(binary).hexdigest()
@@ -226,7 +226,7 @@ class LaunchRecorder:
             )
         return self.compiled[key], dict(made.src.signature)
 
-    def _check_threads(self, name: str, num_warps: Any) -> None:
+    def _check_warps(self, name: str, num_warps: Any) -> None:
         if not isinstance(num_warps, int):
             return
         if num_warps < 1 or num_warps & (num_warps - 1):
