@@ -249,7 +249,7 @@ class Sampler:
         is_scanned = self._is_declared or is_single
         if self.is_brief or not is_scanned or sum(self._num_programs) <= FEW_PROGRAMS:
             return [sampled]
-        # where one launch works on what another left, else all would run; beyond, elements left unwritten show in no sample
+        # where one launch works on another's results, else all would run; beyond, what is unwritten shows in no sample
         lanes = SUM_LANES if len(self._num_programs) > 1 or is_single else SCAN_LANES
         return [sampled, evolve(self.request, num_lanes=lanes)]
 
