@@ -178,6 +178,8 @@ class RunReport:
     """What the expected values were computed in: "float32" where a GPU's memory does not hold the reference's."""
     sizes: str = ""
     """In words, where the variant does not say which they are."""
+    work: float = 0.0
+    """What all programs compute (`RunResult.work`), by the few of a brief sample."""
 
 
 @frozen(kw_only=True)

@@ -41,7 +41,7 @@ from ..reference.sizes.declared_sizes import measure_peak
 from ..reference.values import DrawnInputs
 from ..study.pipeline import CellContext
 from ..verification.context import BYTES_A_BYTE, VerifierContext
-from ..verification.large_runs import LargeRun, asked_for, compute_large
+from ..verification.large_runs import LargeRun, asked_for, compute_large, parameters_asked_for
 from ..verification.recordings import probe_compile, record_own_values
 from ..verification.storages import fill_storages, from_bytes
 from ..verification.verifier import Verifier
@@ -191,9 +191,9 @@ def _run_trials(
 def _run_large_trial(task: Task, context: VerifierContext, plan: LaunchPlan, trial: int) -> float | Failure:
     """The same of one trial whose inputs are never in the host's memory."""
     dtype, seed = task.dtypes[0], derive(context.oracle.seed, fingerprint(task), "suite inputs", trial)
-    model = build_model(task, load_task(task, Profile.DECLARED), context.oracle.init_seed(task))
     drawn = DrawnInputs(task=task, dtype=dtype, seed=seed)
-    with asked_for(task, context):
+    with asked_for(task, context), parameters_asked_for(task, context):
+        model = build_model(task, load_task(task, Profile.DECLARED), context.oracle.init_seed(task))
         found = compute_large(LargeRun(task=task, drawn=drawn, model=model, dtype=torch_dtype(dtype)), plan, context)
         if isinstance(found, Failure):
             return found

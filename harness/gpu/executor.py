@@ -53,6 +53,8 @@ class Executor:
 
     def __init__(self, window: torch.Tensor | None = None) -> None:
         self._window = torch.empty(0, dtype=torch.uint8) if window is None else window
+        self._given: dict[int, torch.Tensor] = {}
+        """Initial values of the next large run's buffers, as bytes."""
         self._outputs: list[torch.Tensor] = []
         """Of the last large run, as bytes, until they are let go."""
         self._references = References()
@@ -98,13 +100,15 @@ class Executor:
             case "measure reference":
                 request = from_plain(header["request"], ReferenceRequest)
                 return {"timing": to_plain(self._timer.measure_reference(request, header["notes"]))}, []
+            case "give":
+                self._take(header["buffer"], header["size"], header["start"], header["stop"])
             case "run large":
-                return self._run_large(header, binaries, blobs), []
+                return self._run_large(header, binaries), []
             case "fetch":
                 start, stop = header["start"], header["stop"]
                 self._window[: stop - start].copy_(self._outputs[header["output"]][start:stop])
             case "let go":
-                self._outputs = []
+                self._given, self._outputs = {}, []
             case "run":
                 return self._run_all(header, binaries, blobs)
         return {}, []
@@ -118,15 +122,16 @@ class Executor:
             results.append(wire.write_run_result(result, outputs))
         return {"results": results}, outputs
 
-    def _run_large(self, header: dict[str, Any], binaries: dict[str, bytes], blobs: list[bytes]) -> dict[str, Any]:
+    def _take(self, buffer: int, size: int, start: int, stop: int) -> None:
+        """Take a piece of a buffer's initial values out of the window."""
+        if start == 0:
+            self._given[buffer] = torch.empty(size, dtype=torch.uint8, device="cuda")
+        self._given[buffer][start:stop].copy_(self._window[: stop - start])
+
+    def _run_large(self, header: dict[str, Any], binaries: dict[str, bytes]) -> dict[str, Any]:
         """Run a plan on inputs that are drawn here; its results stay here until they are fetched or let go."""
-        self._outputs = []
+        values, self._given, self._outputs = self._given, {}, []
         plan = from_plain(header["plan"], LaunchPlan)
-        storages = {int(index): number for index, number in header["storages"].items()}
-        values: dict[int, torch.Tensor] = {
-            index: torch.frombuffer(bytearray(blobs[at]) or bytearray(1), dtype=torch.uint8)[: len(blobs[at])].cuda()
-            for index, at in storages.items()
-        }
         drawn = draw_on_device(from_plain(header["drawn"], DrawnInputs), "cuda")
         for index, buffer in enumerate(plan.buffers):
             if buffer.kind is BufferKind.INPUT:

@@ -115,15 +115,11 @@ class SharedOracle(Oracle):
             except torch.cuda.OutOfMemoryError:
                 return None
 
-    def build_there(self, task: Task, dtype: str, seeded_parameters: frozenset[str]) -> torch.nn.Module:
-        """The reference's model at its declared sizes, made on the GPU where no parameter is as a processor draws it.
-
-        One that cannot be made there is a processor's, which takes half a minute for gigabytes.
-        """
-        if not seeded_parameters:
-            with contextlib.suppress(TaskError), self._gpu_lock.shared():
-                return self.build_model(task, Profile.DECLARED, dtype, seeded_parameters, self.device)
-        return self.build_model(task, Profile.DECLARED, dtype, seeded_parameters)
+    def build_there(self, task: Task, dtype: str) -> torch.nn.Module | None:
+        """The reference's model at its declared sizes, made on the GPU; None where it cannot be."""
+        with contextlib.suppress(TaskError), self._gpu_lock.shared():
+            return self.build_model(task, Profile.DECLARED, dtype, frozenset(), self.device)
+        return None
 
     def compute_there(
         self, task: Task, model: torch.nn.Module, drawn: DrawnInputs, dtype: torch.dtype

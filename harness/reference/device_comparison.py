@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 
 import torch
-from attrs import evolve
+from attrs import evolve, frozen
 
 from ...core.candidate import Comparison
 from ...stages.tolerance import LARGEST_FINITE, SMALLEST, TOLERANCES, ZERO_SCALE, bounded
@@ -35,33 +35,41 @@ def compare_on_device(
     if dtype not in TOLERANCES or expected_dtype not in TOLERANCES:
         num_different = sum(int((a != b).sum()) for a, b in _pieces(actual, expected))
         return evolve(found, num_different=num_different)
-    # sizes of the expected values first, since errors are measured in them
-    unit, num_nonfinite = 0.0, 0
-    for pair in _pieces(actual, expected):
-        got, wanted, finite = _widen(pair, dtype, largest_safe)
-        same = (torch.isnan(wanted) & torch.isnan(got)) | (torch.isinf(wanted) & (wanted == got))
-        num_nonfinite += int((~(finite | same)).sum())
-        unit = max(unit, float(torch.where(finite, wanted.abs(), 0.0).max()))
-    count, squares = 0, 0.0
-    for pair in _pieces(actual, expected):
-        _, wanted, finite = _widen(pair, dtype, largest_safe)
-        count += int(finite.sum())
-        squares += float(((torch.where(finite, wanted, 0.0) / (unit or 1.0)) ** 2).sum())
-    scale = math.sqrt(squares / max(1, count)) if unit else 1.0
-    unit = unit or ZERO_SCALE
+    measured = _measure(actual, expected, dtype, largest_safe)
     errors, worst = 0.0, 0.0
     for pair in _pieces(actual, expected):
-        got, wanted, finite = _widen(pair, dtype, largest_safe)
-        difference = ((got / unit - wanted / unit).abs() - SMALLEST[dtype] / unit).clamp(min=0.0)
-        difference = torch.where(finite, difference, 0.0)
+        difference, excess, _ = _differences(pair, dtype, largest_safe, measured)
         errors += float((difference**2).sum())
-        worst = max(worst, float((difference / (torch.where(finite, wanted.abs(), 0.0) / unit + scale)).max()))
+        worst = max(worst, float(excess.max()))
     return evolve(
         found,
-        num_nonfinite=num_nonfinite,
-        relative_error=bounded(math.sqrt(errors / max(1, count)) / scale),
+        num_nonfinite=measured.num_nonfinite,
+        relative_error=bounded(math.sqrt(errors / max(1, measured.num_finite)) / measured.scale),
         worst_excess=bounded(worst),
     )
+
+
+def leave_out_lost(
+    actual: torch.Tensor, expected: torch.Tensor, own: torch.Tensor, dtype: str, share: float, largest_safe: float
+) -> torch.Tensor:
+    """Return the expected values, but for what the reference itself misses in its own dtype: there the actual ones.
+
+    So nobody is judged by an element that a rounding decides, as where an input lies on a threshold. `own` is the
+    reference's result in its own dtype, and `share` that of the tolerance.
+    """
+    if actual.shape != expected.shape or own.shape != expected.shape:
+        return expected
+    is_exact = dtype not in TOLERANCES or not expected.is_floating_point()
+    measured = _Measured() if is_exact else _measure(own, expected, dtype, largest_safe)
+    kept: list[torch.Tensor] = []
+    for (got, wanted), (ours, _) in zip(_pieces(actual, expected), _pieces(own, expected), strict=True):
+        if is_exact:
+            lost = ours != wanted
+        else:
+            _, excess, is_sound = _differences((ours, wanted), dtype, largest_safe, measured)
+            lost = ~is_sound | (excess > share * TOLERANCES[dtype].worst_excess)
+        kept.append(torch.where(lost, got.to(wanted.dtype), wanted))
+    return torch.cat(kept).reshape(expected.shape) if kept else expected
 
 
 def find_excess_on_device(actual: torch.Tensor, expected: torch.Tensor) -> float:
@@ -73,6 +81,50 @@ def find_excess_on_device(actual: torch.Tensor, expected: torch.Tensor) -> float
         is_sound = torch.isfinite(ratios) & ~(torch.isinf(b) & (a != b))
         worst = max(worst, float(torch.where(is_sound, ratios, math.inf).max()))
     return worst
+
+
+@frozen(kw_only=True)
+class _Measured:
+    """The largest of the expected values and their root mean square in its units, which errors are measured in."""
+
+    unit: float = 1.0
+    scale: float = 1.0
+    num_finite: int = 0
+    num_nonfinite: int = 0
+
+
+def _measure(actual: torch.Tensor, expected: torch.Tensor, dtype: str, largest_safe: float) -> _Measured:
+    unit, num_nonfinite = 0.0, 0
+    for pair in _pieces(actual, expected):
+        got, wanted, finite = _widen(pair, dtype, largest_safe)
+        num_nonfinite += int((~(finite | _are_same(got, wanted))).sum())
+        unit = max(unit, float(torch.where(finite, wanted.abs(), 0.0).max()))
+    count, squares = 0, 0.0
+    for pair in _pieces(actual, expected):
+        _, wanted, finite = _widen(pair, dtype, largest_safe)
+        count += int(finite.sum())
+        squares += float(((torch.where(finite, wanted, 0.0) / (unit or 1.0)) ** 2).sum())
+    scale = math.sqrt(squares / max(1, count)) if unit else 1.0
+    return _Measured(unit=unit or ZERO_SCALE, scale=scale, num_finite=count, num_nonfinite=num_nonfinite)
+
+
+def _differences(
+    pair: _Pair, dtype: str, largest_safe: float, measured: _Measured
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return differences in units, each as a multiple of its value and the scale, and where both are finite or alike.
+
+    Elsewhere both are 0.
+    """
+    got, wanted, finite = _widen(pair, dtype, largest_safe)
+    unit = measured.unit
+    difference = ((got / unit - wanted / unit).abs() - SMALLEST[dtype] / unit).clamp(min=0.0)
+    difference = torch.where(finite, difference, 0.0)
+    excess = difference / (torch.where(finite, wanted.abs(), 0.0) / unit + measured.scale)
+    return difference, excess, finite | _are_same(got, wanted)
+
+
+def _are_same(got: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    return (torch.isnan(wanted) & torch.isnan(got)) | (torch.isinf(wanted) & (wanted == got))
 
 
 def _pieces(actual: torch.Tensor, expected: torch.Tensor) -> Iterator[_Pair]:

@@ -37,8 +37,13 @@ def _find_axes(func: Any, args: Any, kwargs: Any, result: torch.Tensor) -> tuple
     return tuple(range(first.ndim)) if isinstance(first, torch.Tensor) and first.ndim and not result.ndim else ()
 
 
-def _count_along(args: Any, axes: tuple[int, ...], num_flops: int, result: torch.Tensor) -> int:
-    """Return how many elements of its first tensor, along its axes or in a product's sum, make one of the result's."""
+def _count_along(func: Any, args: Any, axes: tuple[int, ...], num_flops: int, result: torch.Tensor) -> int:
+    """Return how many elements of its first tensor, along its axes or in a product's sum, make one of the result's.
+
+    A transposed convolution has all taps in that sum, those between strides and beyond the edges too.
+    """
+    if func._overloadpacket is torch.ops.aten.convolution:
+        return max(1, int(args[1].numel() // max(1, result.shape[1])))
     if num_flops:
         return max(1, num_flops // (2 * max(1, result.numel())))
     first = args[0] if args else None
@@ -70,7 +75,7 @@ class _OperatorTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 dtype=dtype_name(outputs[0]),
                 axes=axes,
                 is_pointwise=torch.Tag.pointwise in func.tags,
-                num_along=_count_along(args, axes, num_flops, outputs[0]),
+                num_along=_count_along(func, args, axes, num_flops, outputs[0]),
             )
         )
         return result

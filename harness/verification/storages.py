@@ -22,11 +22,6 @@ from ..reference.oracle import ExpectedRun
 from ..reference.reference import count_stored, dtype_name, torch_dtype
 
 
-def _storage_bytes(tensor: torch.Tensor) -> bytes:
-    """A tensor's raw bytes with what lies around them in its storage."""
-    return bytes_of(tensor.as_strided((count_stored(tensor),), (1,), 0))
-
-
 def from_bytes(data: bytes, view: View) -> NDArray[np.generic] | None:
     """The contiguous array that a returned view's bytes hold, or None where their number does not fit."""
     if view.dtype not in ITEM_BYTES or len(data) != math.prod(view.shape) * ITEM_BYTES[view.dtype]:
@@ -51,33 +46,48 @@ def read_writers(data: bytes, shape: tuple[int, ...]) -> NDArray[np.int32] | Non
 
 
 def fill_storages(
+    plan: LaunchPlan, expected: ExpectedRun, get_blob: Callable[[str], bytes | None]
+) -> dict[int, bytes] | Failure:
+    """Initial bytes of every buffer that is not a temporary, by index, or why the plan's claims do not hold."""
+    values = find_values(plan, expected, get_blob)
+    if isinstance(values, Failure):
+        return values
+    return {index: value if isinstance(value, bytes) else bytes_of(value) for index, value in values.items()}
+
+
+def find_values(
     plan: LaunchPlan,
     expected: ExpectedRun,
     get_blob: Callable[[str], bytes | None],
     leave_out: BufferKind = BufferKind.TEMPORARY,
-) -> dict[int, bytes] | Failure:
-    """Initial bytes of every buffer that is not a temporary, by index, or why the plan's claims do not hold.
+) -> dict[int, torch.Tensor | bytes] | Failure:
+    """Initial values of every buffer that is not a temporary, flat and where they lie, or why the claims do not hold.
 
     Those of one kind more may be left to who fills them.
     """
-    storages: dict[int, bytes] = {}
+    found: dict[int, torch.Tensor | bytes] = {}
     for index, buffer in enumerate(plan.buffers):
         if buffer.kind in (BufferKind.TEMPORARY, leave_out):
             continue
-        data = _initial_bytes(buffer, expected, get_blob)
-        if data is None or len(data) != buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 0):
+        value = _find_value(buffer, expected, get_blob)
+        num_bytes = -1 if value is None else len(value) if isinstance(value, bytes) else value.nbytes
+        if value is None or num_bytes != buffer.num_elements * ITEM_BYTES.get(buffer.dtype, 0):
             return Failure(Outcome.BROKEN_PROTOCOL, f"no values fit {buffer.kind} {buffer.name!r} of the plan")
-        storages[index] = data
-    return storages
+        found[index] = value
+    return found
 
 
-def _initial_bytes(buffer: Buffer, expected: ExpectedRun, get_blob: Callable[[str], bytes | None]) -> bytes | None:
+def _find_value(
+    buffer: Buffer, expected: ExpectedRun, get_blob: Callable[[str], bytes | None]
+) -> torch.Tensor | bytes | None:
     if buffer.kind is BufferKind.INPUT:
         position = int(buffer.name) if buffer.name.isascii() and buffer.name.isdigit() else -1
         tensor = expected.inputs[position] if 0 <= position < len(expected.inputs) else None
-        return _storage_bytes(tensor) if tensor is not None and dtype_name(tensor) == buffer.dtype else None
+        if tensor is None or dtype_name(tensor) != buffer.dtype:
+            return None
+        return tensor.as_strided((count_stored(tensor),), (1,), 0)  # with what lies around it in its storage
     if buffer.kind is BufferKind.PARAMETER:
         parameter = expected.parameters.get(buffer.name)
         if parameter is not None and parameter.numel() == buffer.num_elements:
-            return bytes_of(parameter.to(torch_dtype(buffer.dtype))) if buffer.dtype in ITEM_BYTES else None
+            return parameter.to(torch_dtype(buffer.dtype)).reshape(-1) if buffer.dtype in ITEM_BYTES else None
     return get_blob(buffer.blob) if buffer.blob is not None else None

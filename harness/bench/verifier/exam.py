@@ -49,6 +49,8 @@ _MOST_ELEMENTS = 2**31 - 1
 _LEAST_SIZE = 8
 """Smaller constants count taps, groups and heads."""
 _MOST_DOUBLINGS = 24
+_MOST_IN_A_BLOCK = 1 << 16
+"""Where an answer has rows in one block: `ptxas` does not end in a minute at four times as many elements."""
 
 
 @frozen(kw_only=True)
@@ -231,7 +233,12 @@ def sized_examples(suite: str, seed: int, count: int, most_bytes: int = MOST_BYT
     drawn = [list(corpus_examples(suite, seed, per_level, (level,))) for level in levels]
     chosen = [of_level[place] for place in range(per_level) for of_level in drawn][:count]
     items = [
-        {"task": to_plain(example.task), "seed": derive(seed, "sized", number), "most_bytes": most_bytes}
+        {
+            "task": to_plain(example.task),
+            "seed": derive(seed, "sized", number),
+            "most_bytes": most_bytes,
+            "most_size": _MOST_IN_A_BLOCK if "next_power_of_2" in example.solution else _MOST_ELEMENTS,
+        }
         for number, example in enumerate(chosen)
     ]
     found = map_side_by_side(enlarge_plain, items)
@@ -243,12 +250,15 @@ def sized_examples(suite: str, seed: int, count: int, most_bytes: int = MOST_BYT
 
 def enlarge_plain(item: dict[str, Any]) -> dict[str, Any]:
     """Return `enlarge` of plain data, as plain data."""
-    task, num_bytes = enlarge(from_plain(item["task"], Task), item["seed"], item["most_bytes"])
+    task, num_bytes = enlarge(from_plain(item["task"], Task), item["seed"], item["most_bytes"], item["most_size"])
     return {"task": to_plain(task), "num_bytes": num_bytes}
 
 
-def enlarge(task: Task, seed: int, most_bytes: int = MOST_BYTES) -> tuple[Task, float]:
-    """The task with larger declared sizes, and its bytes: a drawn number, or less where nothing more can be doubled."""
+def enlarge(task: Task, seed: int, most_bytes: int = MOST_BYTES, most_size: int = _MOST_ELEMENTS) -> tuple[Task, float]:
+    """The task with larger declared sizes, and its bytes: a drawn number, or less where nothing more can be doubled.
+
+    No size is doubled beyond `most_size`.
+    """
     draw = random.Random(seed)
     low, high = math.log(min(LEAST_BYTES, most_bytes)), math.log(most_bytes)
     wanted = math.exp(draw.uniform(low, high))
@@ -258,7 +268,11 @@ def enlarge(task: Task, seed: int, most_bytes: int = MOST_BYTES) -> tuple[Task, 
         if num_bytes >= wanted or not names:
             break
         name = draw.choice(names)
-        larger = with_declared(task, ((name, 2 * read_sizes(task.source)[name]),))
+        size = 2 * read_sizes(task.source)[name]
+        if size > most_size:
+            names.remove(name)
+            continue
+        larger = with_declared(task, ((name, size),))
         try:
             operators, found = trace_declared(larger)
         except TaskError:

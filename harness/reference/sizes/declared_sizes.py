@@ -198,13 +198,18 @@ def find_whole_blocks(task: Task, movable: Constants) -> Constants:
     return ()
 
 
-def runs_quickly_with(task: Task, sizes: Constants) -> bool:
-    """Whether the reference accepts sizes that are quick whatever the declared ones take."""
+def runs_quickly_with(task: Task, sizes: Constants, is_short: bool = False) -> bool:
+    """Whether the reference accepts sizes that are quick whatever the declared ones take.
+
+    With `is_short`, no program goes through many elements of a product either.
+    """
     try:
-        num_bytes, num_flops = measure(with_declared(task, sizes))
+        operators, num_bytes = trace_declared(with_declared(task, sizes))
     except TaskError:
         return False
-    return num_bytes <= _FREE_BYTES and num_flops <= _FREE_FLOPS and runs_with(task, sizes)
+    is_quick = num_bytes <= _FREE_BYTES and _count_flops(operators) <= _FREE_FLOPS
+    length = _measure_length([operator for operator in operators if operator.matmul_flops]) if is_short else 0
+    return is_quick and length <= _FREE_LENGTH and runs_with(task, sizes)
 
 
 def _find_ways(task: Task, movable: Constants) -> dict[str, tuple[int, int]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations_with_replacement, zip_longest
+from itertools import chain, combinations_with_replacement, islice, zip_longest
 
 from attrs import frozen
 
@@ -39,7 +39,8 @@ def find_past_bounds(task: Task, bounds: Sequence[int], seed: int) -> tuple[Cons
     for proposals in chain.from_iterable(zip_longest(*orders, fillvalue=())):
         if len(found) == most:
             break
-        found += [sizes for sizes in proposals if sizes not in found and runs_quickly_with(task, sizes)][:1]
+        accepted = (each for each in proposals if each not in found and runs_quickly_with(task, each, is_short=True))
+        found += islice(accepted, 1)
     return tuple(found)
 
 

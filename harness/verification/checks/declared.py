@@ -280,7 +280,8 @@ class Sampler:
         is_late = first.failure is not None and first.failure.outcome is Outcome.TIMEOUT
         look = self.judge_reply(first) if first.results or is_late else None
         if self.is_brief and look is not None and not look.is_wrong:
-            return evolve(look.report, seconds=first.seconds + time.perf_counter() - began)
+            work = look.work_each * sum(self._num_programs)
+            return evolve(look.report, seconds=first.seconds + time.perf_counter() - began, work=work)
         may_wait = "while" in self.candidate.source
         steps = settle(look, hints, self._num_programs, self._is_declared, may_wait)
         settled = self._follow(steps)

@@ -2,13 +2,13 @@
 
 The sizes of profiles are the task's. A kernel whose block holds 64 columns of 60 declared, or whose other kernel takes
 over at 2,049 of 5,000, is wrong where no profile lies. So each dimension is one past integers of the text, one at a
-time (`harness.reference.sizes.past_bounds`). What few programs do is run whole, and a few programs of the rest are
-looked at. Sizes that this check has chosen refuse nobody who is out of time, memory or language there.
+time (`harness.reference.sizes.past_bounds`). A few programs are looked at, and all of them where they are quickly
+done: least work first, within what all may take. Sizes that this check has chosen refuse nobody who is out of time,
+memory or language there.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from attrs import evolve, frozen
@@ -30,8 +30,8 @@ from ..runs import prepare_run, run_prepared
 from .configurations import with_recording
 from .declared import sample_briefly
 
-_MOST_WHOLE = 256
-"""So many programs of all launches are run whole."""
+_MOST_WORK = 1 << 28
+"""So much do all whole runs compute together (`RunResult.work`): about a second."""
 _NOT_ASKED = (Outcome.TIMEOUT, Outcome.MEMORY_LIMIT, Outcome.UNSUPPORTED)
 
 
@@ -44,7 +44,7 @@ def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: Ver
         return None
     sizes = context.oracle.past_bounds(task, bounds)
     reports = _find_reports(candidate, task, evolve(context, cuda=None), known, sizes)
-    asked = [each for each in reports if each.failure is None or each.failure.outcome not in _NOT_ASKED]
+    asked = [each for each in reports if _is_asked(each)]
     return RunsReport(runs=tuple(asked)) if asked else None
 
 
@@ -56,12 +56,6 @@ class _Look:
     task: Task
     recording: Recording
     candidate: Candidate
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all programs run."""
-        plan = self.recording.plan
-        return plan is None or sum(math.prod(launch.grid) for launch in plan.launches) <= _MOST_WHOLE
 
 
 def _find_reports(
@@ -81,12 +75,31 @@ def _find_reports(
         )
         for constants, each, recording in zip(sizes, sized, recordings, strict=True)
     ]
-    whole, rest = ([look for look in looks if look.is_whole is is_whole] for is_whole in (True, False))
-    reports = _run_whole(whole, context, inputs)
-    if all(judge_run(report) is None for report in reports):
-        sampled = sample_briefly([(look.candidate, look.task, inputs) for look in rest], context)
-        reports += [evolve(report, sizes=look.words) for look, report in zip(rest, sampled, strict=False)]
+    reports = _look_briefly(looks, context, inputs)
+    if any(judge_run(report) is not None and _is_asked(report) for report in reports):
+        return reports
+    whole, work = [], 0.0
+    for report, look in sorted(zip(reports, looks, strict=True), key=lambda pair: pair[0].work):
+        work += report.work
+        if work <= _MOST_WORK and report.failure is None:
+            whole.append(look)
+    return reports + _run_whole(whole, context, inputs)
+
+
+def _look_briefly(looks: Sequence[_Look], context: VerifierContext, inputs: VariantInputs) -> list[RunReport]:
+    """Reports up to the first objection; what this check does not ask for is none, and hides no other size."""
+    reports: list[RunReport] = []
+    while len(reports) < len(looks):
+        rest = looks[len(reports) :]
+        found = sample_briefly([(look.candidate, look.task, inputs) for look in rest], context)
+        reports += [evolve(report, sizes=look.words) for look, report in zip(rest, found, strict=False)]
+        if judge_run(reports[-1]) is not None and _is_asked(reports[-1]):
+            break
     return reports
+
+
+def _is_asked(report: RunReport) -> bool:
+    return report.failure is None or report.failure.outcome not in _NOT_ASKED
 
 
 def _run_whole(looks: Sequence[_Look], context: VerifierContext, inputs: VariantInputs) -> list[RunReport]:

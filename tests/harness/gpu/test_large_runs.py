@@ -117,10 +117,17 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Verifie
         yield VerifierContext(sandbox=sandbox, oracle=oracle, store=EvidenceStore(), cuda=backend)
 
 
-def run(context: VerifierContext, plan: LaunchPlan) -> RunReport:
+def run(context: VerifierContext, plan: LaunchPlan, task: Task = TASK) -> RunReport:
     """The report of a plan's run at the declared sizes."""
-    inputs = describe(Variant.DECLARED, TASK.dtypes, Profile.LARGER)
-    return run_large_variant(TASK, context, inputs, plan, frozenset(), 1.0)
+    inputs = describe(Variant.DECLARED, task.dtypes, Profile.LARGER)
+    return run_large_variant(task, context, inputs, plan, frozenset(), 1.0)
+
+
+def with_forward(text: str, init: str = "pass") -> Task:
+    """The task with another model."""
+    model = SOURCE.replace("        return x.clone()", text)
+    constructor = f"    def __init__(self):\n        super().__init__()\n        {init}\n\n    def forward"
+    return evolve(TASK, source=model.replace("    def forward", constructor))
 
 
 def test_a_right_plan_is_right_and_a_wrong_one_is_not(context: VerifierContext) -> None:
@@ -138,6 +145,34 @@ def test_a_right_plan_is_right_and_a_wrong_one_is_not(context: VerifierContext) 
     wrong = judge_run(run(context, evolve(PLAN, steps=(*PLAN.steps, Fill(target=last, value=9.0)))))
     assert wrong is not None
     assert wrong.outcome is Outcome.WRONG_VALUES
+
+
+def test_parameters_are_given_by_the_piece(context: VerifierContext) -> None:
+    """They are the reference's, wherever it was made; what a plan claims of them is compared with what it has."""
+    task = with_forward("        return self.p + 0 * x", f"self.p = nn.Parameter(torch.rand({ROWS}, {COLUMNS}))")
+    own = Buffer(kind=BufferKind.PARAMETER, name="p", dtype="float32", num_elements=WHOLE)
+    plan = evolve(PLAN, buffers=(*PLAN.buffers, own), steps=(Copy(source=evolve(view(0), buffer=2), target=view(1)),))
+    assert judge_run(run(context, plan, task)) is None
+    assert context.cuda is not None
+    (executor,) = context.cuda.executors
+    assert isinstance(executor, Local)
+    pieces = -(-4 * WHOLE // 1000)
+    assert executor.kinds == ["warm up", *["give"] * pieces, "run large", *["fetch"] * pieces, "let go"]
+    other = evolve(plan, buffers=(*PLAN.buffers, evolve(own, num_elements=WHOLE - 1)))
+    failure = judge_run(run(context, other, task))
+    assert failure is not None
+    assert failure.outcome is Outcome.BROKEN_PROTOCOL
+
+
+def test_what_the_reference_misses_in_its_own_dtype_judges_nobody(context: VerifierContext) -> None:
+    """The first column is another in float32 than in float64; a value there is anybody's, and beside it is not."""
+    lines = ("y = x.clone()", "y[:, 0] += 1 + (1 + y[:, 0] + 1e-9 <= 1 + y[:, 0]).to(y.dtype)", "y[:, 0] -= 1")
+    task = with_forward("\n".join(f"        {line}" for line in (*lines, "return y")))
+    first = View(buffer=1, offset=0, shape=(1,), stride=(1,), dtype="float32")
+    for offset, is_right in ((0, True), (1, False)):
+        wrong = Fill(target=evolve(first, offset=offset), value=9.0)
+        report = run(context, evolve(PLAN, steps=(*PLAN.steps, wrong)), task)
+        assert (judge_run(report) is None) is is_right
 
 
 def test_an_input_that_is_written_is_seen(context: VerifierContext) -> None:
