@@ -353,7 +353,7 @@ VARIANTS: tuple[VariantRow, ...] = (
         group="single",
         profile=Profile.LARGER,
         changes={"stream": "past_bounds"},
-        advice="; one dimension is past an integer of the text there, or twice as large as declared",
+        advice="; one size, or a product of some, is past an integer of the text there, or twice as large as declared",
     ),
     VariantRow(variant=Variant.TIMED, group="single", changes={"stream": "timed"}),
 )

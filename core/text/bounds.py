@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from .named_sizes import calculate
 from .parsing import UNPARSABLE, parse
 
-LEAST_BOUND, MOST_BOUND = 4, 1 << 20
+LEAST_BOUND, MOST_BOUND = 4, 1 << 24
 """Smaller integers count axes, taps and components, and larger ones bound no size that anybody runs for this."""
 MOST_BOUNDS = 256
 _LARGEST = {"int8": 127, "uint8": 255, "int16": 32767, "uint16": 65535, "bfloat16": 256, "float16": 2048}

@@ -198,7 +198,7 @@ def find_whole_blocks(task: Task, movable: Constants) -> Constants:
     return ()
 
 
-def runs_quickly_with(task: Task, sizes: Constants, is_short: bool = False) -> bool:
+def runs_quickly_with(task: Task, sizes: Constants, is_short: bool = False, most_bytes: int = _FREE_BYTES) -> bool:
     """Whether the reference accepts sizes that are quick whatever the declared ones take.
 
     With `is_short`, no program goes through many elements of a product either.
@@ -207,7 +207,7 @@ def runs_quickly_with(task: Task, sizes: Constants, is_short: bool = False) -> b
         operators, num_bytes = trace_declared(with_declared(task, sizes))
     except TaskError:
         return False
-    is_quick = num_bytes <= _FREE_BYTES and _count_flops(operators) <= _FREE_FLOPS
+    is_quick = num_bytes <= most_bytes and _count_flops(operators) <= _FREE_FLOPS
     length = _measure_length([operator for operator in operators if operator.matmul_flops]) if is_short else 0
     return is_quick and length <= _FREE_LENGTH and runs_with(task, sizes)
 

@@ -66,9 +66,10 @@ def _find_reports(
     requests = [record_request(each, context.oracle, inputs.profile, inputs.dtype, False) for each in sized]
     requests = [evolve(each, is_on_smaller_card=True) for each in requests]
     recordings = record_together(candidate, context, requests) if requests else []
+    known_sizes = {*task.tiny, *task.small}
     looks = [
         _Look(
-            words=f"{constants[0][0]} = {constants[0][1]}",
+            words=", ".join(f"{name} = {size}" for name, size in constants if (name, size) not in known_sizes),
             task=each,
             recording=recording,
             candidate=with_recording(candidate, known, recording),

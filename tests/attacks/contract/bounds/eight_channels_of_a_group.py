@@ -4,7 +4,7 @@ Mechanism: own
 Task: group_norm_of_many
 Outcome: not_finite
 Stage: full
-Also: wrong_values@full
+Also: wrong_values@full, output_not_written@full
 """
 
 import torch
