@@ -73,7 +73,9 @@ def prepare(target_name: str, scratch: str) -> Perform:
         recorder.assembler.begin(Depth(request["depth"]))
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
-            return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
+            recorder.assembler.known_code.begin(blobs)
+            found = recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary)
+            return found, recorder.assembler.known_code.new()
         requests = [read_request(plain) for plain in request["requests"]]
         if any(each.is_on_smaller_card for each in requests):
             _have_device(find_smaller_card(target))
