@@ -88,8 +88,11 @@ class _InMemory(CacheManager):  # type: ignore[misc]
         """Return that there is no file."""
 
     def put(self, data: Any, filename: str, binary: bool = True) -> Any:
-        """Keep a stage's result."""
-        return _Text(os.path.splitext(filename)[1], data if isinstance(data, bytes) else str(data).encode())
+        """Keep a stage's result, if anybody asks for it later."""
+        suffix = os.path.splitext(filename)[1]
+        if suffix in _UNUSED:
+            return _Text(suffix, b"")
+        return _Text(suffix, data if isinstance(data, bytes) else str(data).encode())
 
     def get_group(self, filename: str) -> dict[str, Any] | None:
         """Return a kernel's results by their files' names, if it was compiled before."""

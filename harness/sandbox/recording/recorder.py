@@ -88,15 +88,9 @@ def prepare(target_name: str, scratch: str) -> Perform:
     spec = {"shape": [8, 32], "dtype": "float32"}
     warm = {"profile": "small", "dtype": "float32", "init_json": '{"args": [32, 32], "kwargs": {}}', "seed": 0}
     for compile, profile in ((True, "declared"), (False, "small")):
-        perform(
-            {
-                "source": CANDIDATE,
-                "requests": [{**warm, "profile": profile, "inputs": [spec], "compile": compile}],
-                "depth": Depth.CODE,
-            },
-            [],
-            scratch,
-        )
+        request = {**warm, "profile": profile, "inputs": [spec], "compile": compile}
+        answer, _ = perform({"source": CANDIDATE, "requests": [request], "depth": Depth.CODE}, [], scratch)
+        from_plain(answer["recordings"][0]["plan"], LaunchPlan)
     recorder.forget()
     values.forget()
     tuners.forget()
