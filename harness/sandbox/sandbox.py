@@ -198,10 +198,19 @@ class Sandbox:
         order = {"source": source, "requests": plains, "depth": depth, "keeps_compiled": compiled is not None}
         return self._ask(RecordReply, "compile", order, read, compiled or ())
 
-    def recompile(self, source: str, plan: LaunchPlan, depth: Depth = Depth.CODE) -> RecompileReply:
-        """Compile the plan's launches from the source's text, in a child that runs no host code, as it was recorded."""
+    def recompile(
+        self, source: str, plan: LaunchPlan, depth: Depth = Depth.CODE, compiled: Sequence[bytes] = ()
+    ) -> RecompileReply:
+        """Compile the plan's launches from the source's text, in a child that runs no host code, as it was recorded.
+
+        `compiled` is what earlier such children have made, of any source.
+        """
+
+        def read(header: dict[str, Any], blobs: list[bytes]) -> RecompileReply:
+            return evolve(from_plain(header, RecompileReply), compiled=tuple(blobs))
+
         order = {"source": source, "plan": to_plain(plan), "depth": depth}
-        return self._ask(RecompileReply, "compile", order, lambda header, _: from_plain(header, RecompileReply))
+        return self._ask(RecompileReply, "compile", order, read, compiled)
 
     def run(self, source: str, requests: Sequence[RunRequest], patience: int = 1) -> RunReply:
         """Execute plans under Triton's interpreter, in one child, in order, in `patience` times the limits' seconds."""

@@ -84,9 +84,13 @@ class RecordReply:
 
 @frozen(kw_only=True)
 class RecompileReply:
-    """Kernels of the launches as compiled from the source's text alone, or the failure."""
+    """Kernels of the launches as compiled from the source's text alone, or the failure.
+
+    `compiled` is for later children of this kind, whatever their source.
+    """
 
     kernels: tuple[Kernel, ...] = ()
+    compiled: tuple[bytes, ...] = ()
     failure: Failure | None = None
     seconds: float = 0.0
 

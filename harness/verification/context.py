@@ -10,6 +10,7 @@ from typing import TypeVar
 from attrs import field, frozen
 
 from ...core.candidate import Candidate, Variant
+from ...core.plan import LaunchPlan
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...stages.variant_inputs import VariantInputs
@@ -17,7 +18,7 @@ from ...stages.variants import describe
 from ..gpu.backend import CudaBackend
 from ..reference.oracle import Oracle
 from ..sandbox.sandbox import Sandbox
-from ..sandbox.wire import Depth, RecordReply, RecordRequest
+from ..sandbox.wire import Depth, RecompileReply, RecordReply, RecordRequest
 from .evidence_store import EvidenceStore, evidence_key
 from .memory_budget import MemoryBudget
 
@@ -28,27 +29,29 @@ They are drawn, transformed and computed in float64, sent and received, and comp
 """
 _SOURCES_KEPT = 32
 """More than a process verifies at a time."""
+_KERNELS_KEPT = 256
+"""Of each; a task may have answers without end."""
 T = TypeVar("T")
 
 
 class CompiledCode:
-    """Keeps what children have compiled of the last few sources, for the next children of the same source."""
+    """Keeps what children have compiled of the last few sources or tasks, for the next children of the same one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._by_source: OrderedDict[str, tuple[bytes, ...]] = OrderedDict()
+        self._held: OrderedDict[str, tuple[bytes, ...]] = OrderedDict()
 
-    def get(self, source: str) -> tuple[bytes, ...]:
-        """What has been compiled of a source."""
+    def get(self, key: str) -> tuple[bytes, ...]:
+        """What has been compiled of a source or for a task."""
         with self._lock:
-            return self._by_source.get(source, ())
+            return self._held.get(key, ())
 
-    def add(self, source: str, compiled: tuple[bytes, ...]) -> None:
-        """Keep what has been compiled beside what was known; the source that was longest not added to is dropped."""
+    def add(self, key: str, compiled: tuple[bytes, ...]) -> None:
+        """Keep what has been compiled beside what was known; what was longest not added to is dropped."""
         with self._lock:
-            self._by_source[source] = (*self._by_source.pop(source, ()), *compiled)
-            while len(self._by_source) > _SOURCES_KEPT:
-                self._by_source.popitem(last=False)
+            self._held[key] = (*self._held.pop(key, ()), *compiled)[-_KERNELS_KEPT:]
+            while len(self._held) > _SOURCES_KEPT:
+                self._held.popitem(last=False)
 
 
 @frozen(kw_only=True)
@@ -68,6 +71,9 @@ class VerifierContext:
     gpu_budget: MemoryBudget = field(factory=MemoryBudget)
     """The GPU's."""
     compiled: CompiledCode = field(factory=CompiledCode)
+    """By source, by children that ran its host code."""
+    recompiled: CompiledCode = field(factory=CompiledCode)
+    """By task, by children that ran no host code, which is true of any source."""
     _started: threading.Event = field(factory=threading.Event)
 
     @property
@@ -109,6 +115,13 @@ class VerifierContext:
             return self.sandbox.record(source, requests, Depth.CODE if self.keeps_code else Depth.LAYOUTS)
         reply = self.sandbox.record(source, requests, Depth.CODE, self.compiled.get(source))
         self.compiled.add(source, reply.compiled)
+        return reply
+
+    def recompile(self, source: str, task: Task, plan: LaunchPlan) -> RecompileReply:
+        """Compile a plan's launches from the text alone; the same GPU IR is made into code once for all of a task."""
+        depth = Depth.CODE if self.keeps_code else Depth.PTX
+        reply = self.sandbox.recompile(source, plan, depth, self.recompiled.get(task.task_id))
+        self.recompiled.add(task.task_id, reply.compiled)
         return reply
 
     def get_ready(self) -> None:

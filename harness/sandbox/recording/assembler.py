@@ -28,6 +28,7 @@ from triton.runtime.cache import CacheManager
 
 from ..wire import Depth, decode, encode
 from .compiled_kernel import without_locations
+from .known_code import KnownCode
 from .target import find_registers
 
 _ASM_OPERATION = "tt.elementwise_inline_asm"
@@ -87,8 +88,11 @@ class _InMemory(CacheManager):  # type: ignore[misc]
         """Return that there is no file."""
 
     def put(self, data: Any, filename: str, binary: bool = True) -> Any:
-        """Keep a stage's result."""
-        return _Text(os.path.splitext(filename)[1], data if isinstance(data, bytes) else str(data).encode())
+        """Keep a stage's result, if anybody asks for it later."""
+        suffix = os.path.splitext(filename)[1]
+        if suffix in _UNUSED:
+            return _Text(suffix, b"")
+        return _Text(suffix, data if isinstance(data, bytes) else str(data).encode())
 
     def get_group(self, filename: str) -> dict[str, Any] | None:
         """Return a kernel's results by their files' names, if it was compiled before."""
@@ -103,8 +107,10 @@ class Assembler:
     """Stands before Triton's stages, and says how far code is compiled."""
 
     def __init__(self) -> None:
+        self.known_code = KnownCode()
         self._depth = Depth.CODE
         self._text = ""
+        self._code: bytes | None = None
         self._checked: set[str] = set()
         self._known: set[tuple[str, str]] = set()
 
@@ -116,6 +122,10 @@ class Assembler:
         def make_llir(backend: Any, src: Any, metadata: Any, options: Any, capability: Any) -> str:
             if assembler._depth is not Depth.CODE:
                 assembler._text = without_locations(str(src))
+            else:
+                assembler._code = assembler.known_code.find(src, metadata)
+                if assembler._code is not None:
+                    return ""
             if assembler._depth is not Depth.LAYOUTS:
                 return str(lower(backend, src, metadata, options, capability))
             backend_class.instrumentation = _StopAtLowering(src)
@@ -132,6 +142,8 @@ class Assembler:
             return assembler._text
 
         def make_ptx(backend: Any, src: str, metadata: Any, opt: Any, capability: Any) -> str:
+            if assembler._depth is Depth.CODE and assembler._code is not None:
+                return ""
             if assembler._depth is not Depth.LAYOUTS:
                 return str(write(backend, src, metadata, opt, capability))
             (metadata["name"],) = _ENTRY_POINT.findall(src)
@@ -140,7 +152,10 @@ class Assembler:
         def make_cubin(backend: Any, src: str, metadata: Any, opt: Any, capability: Any) -> bytes:
             if assembler._depth is not Depth.CODE:
                 return assembler._text.encode()
+            if assembler._code is not None:
+                return assembler._code
             code: bytes = assemble(backend, src, metadata, opt, capability)
+            assembler.known_code.keep(metadata, code)
             return code
 
         # making one and loading its dialects takes 5 ms, most of it a child's first touch of memory

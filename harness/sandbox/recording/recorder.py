@@ -73,7 +73,9 @@ def prepare(target_name: str, scratch: str) -> Perform:
         recorder.assembler.begin(Depth(request["depth"]))
         if "plan" in request:
             plan = from_plain(request["plan"], LaunchPlan)
-            return recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary), []
+            recorder.assembler.known_code.begin(blobs)
+            found = recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary)
+            return found, recorder.assembler.known_code.new()
         requests = [read_request(plain) for plain in request["requests"]]
         if any(each.is_on_smaller_card for each in requests):
             _have_device(find_smaller_card(target))
@@ -86,15 +88,9 @@ def prepare(target_name: str, scratch: str) -> Perform:
     spec = {"shape": [8, 32], "dtype": "float32"}
     warm = {"profile": "small", "dtype": "float32", "init_json": '{"args": [32, 32], "kwargs": {}}', "seed": 0}
     for compile, profile in ((True, "declared"), (False, "small")):
-        perform(
-            {
-                "source": CANDIDATE,
-                "requests": [{**warm, "profile": profile, "inputs": [spec], "compile": compile}],
-                "depth": Depth.CODE,
-            },
-            [],
-            scratch,
-        )
+        request = {**warm, "profile": profile, "inputs": [spec], "compile": compile}
+        answer, _ = perform({"source": CANDIDATE, "requests": [request], "depth": Depth.CODE}, [], scratch)
+        from_plain(answer["recordings"][0]["plan"], LaunchPlan)
     recorder.forget()
     values.forget()
     tuners.forget()

@@ -23,7 +23,6 @@ from ....stages.checks.table import CHECKS, Check, checks_of
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, describe, variants_of
 from ...reference.oracle import ExpectedRun
-from ...sandbox.wire import Depth
 from ..context import VerifierContext
 from ..recordings import find_uncompiled, later_variants
 from ..runs import prepare_run, report_runs, run_each, run_prepared
@@ -154,7 +153,7 @@ def gather_recompile(
     if plan is None:
         return None
     context.get_ready()
-    reply = context.sandbox.recompile(candidate.source, plan, Depth.CODE if context.keeps_code else Depth.PTX)
+    reply = context.recompile(candidate.source, task, plan)
     failure = reply.failure or find_difference(plan, reply.kernels)
     return RecompileReport(seconds=reply.seconds, failure=failure)
 
