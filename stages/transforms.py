@@ -181,9 +181,9 @@ def is_mask(values: NDArray[Any]) -> bool:
     return values.dtype.kind == "b" or bool(values.flat[0] > 0 and np.all(values == values.flat[0]))
 
 
-def is_sorted(values: NDArray[Any]) -> bool:
-    """Return whether rows rise from start to end, as the edges of bins do: not by chance, nor constant."""
-    if values.ndim == 0 or not values.size or values.shape[-1] < _LEAST_SORTED:
+def is_sorted(values: NDArray[Any], least: int = _LEAST_SORTED) -> bool:
+    """Return whether rows rise from start to end, as the edges of bins do: not constant, nor, being long, by chance."""
+    if values.ndim == 0 or not values.size or values.shape[-1] < least:
         return False
     # most are not, which their beginning shows
     if np.any(np.diff(values[(0,) * (values.ndim - 1)][:_GLANCE]) < 0):

@@ -165,6 +165,17 @@ def test_no_parameter_is_next_to_nothing(start: float, is_constant: bool, seed: 
         assert 0.25 < largest < 1.75
 
 
+@given(num=st.integers(3, 40), seed=st.integers(0, 2**32))
+def test_edges_that_rise_rise_still(num: int, seed: int) -> None:
+    """However few there are at tiny sizes, a bisection finds its place among them; others are in no order."""
+    model = torch.nn.Module()
+    model.register_buffer("edges", torch.linspace(-2.0, 2.0, num))
+    model.register_buffer("falling", torch.linspace(2.0, -2.0, 40))
+    randomise(model, torch.Generator().manual_seed(seed), (), torch.float32)
+    assert bool((model.edges.diff() >= 0).all())
+    assert not bool((model.falling.diff() >= 0).all())
+
+
 def test_inputs_of_one_shape_become_alike() -> None:
     """They nearly agree with the first one and differ from it; the others stay."""
     first, second, other = torch.randn(4, 5), torch.randn(4, 5), torch.randn(5, 4)
