@@ -32,7 +32,7 @@ _MOST_WORK_BYTES = 1 << 30
 may take that is sampled."""
 _MOST_GROWTH, LEAST_GROWTH = 2.2, 1.1
 """Of sizes beyond the declared ones: of what is affordable, and of what takes more than that already."""
-_QUICK_BYTES, _QUICK_FLOPS = 64 << 20, 1e10
+_QUICK_BYTES, _QUICK_FLOPS = 32 << 20, 1e10
 """At such declared sizes all variants are run on a GPU: their inputs are drawn and transformed by a processor."""
 _FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
 """So much is quick whatever the declared sizes take."""

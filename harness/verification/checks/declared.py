@@ -5,7 +5,7 @@ the oracle can compute them in about a second. That is the task's doing; what a 
 plan that needs more time, memory or language than there is here is refused, as the sizes that are rewarded would be
 the ones that nobody has seen. Where programs depend on others, or the sample leaves a doubt, all of them run, if they
 are few enough. The backend that runs plans on a GPU runs all in any case, but where code takes too long to compile at
-sizes that nobody declared: there it is looked at as without a GPU.
+sizes that nobody declared, and for arranged values: these are looked at as without a GPU.
 """
 
 from __future__ import annotations
@@ -56,13 +56,8 @@ from ..storages import from_bytes, read_bits, read_writers
 
 _FREE_PLAN_BYTES, _MOST_PLAN_BYTES = 512 << 20, 3 << 29
 """A plan may have so much whatever the reference keeps, and no more than this where that keeps as much."""
-_LEAST_LOOKED_AT = (
-    *(Variant(profile) for profile in SINGLE_SIZES),
-    Variant.BETWEEN,
-    Variant.TWICE,
-    Variant.WHOLE_BLOCKS,
-    Variant.ARRANGED,
-)
+_SINGLE = tuple(Variant(profile) for profile in SINGLE_SIZES)
+_LEAST_LOOKED_AT = (*_SINGLE, Variant.BETWEEN, Variant.TWICE, Variant.WHOLE_BLOCKS, Variant.ARRANGED)
 
 
 def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec) -> RunsReport | None:
@@ -79,8 +74,8 @@ def gather(candidate: Candidate, task: Task, context: VerifierContext, spec: Ver
         # what a GPU could not compile in time has no report yet
         ran = candidate.evidence.report("variants")
         known = {run.variant for run in ran.runs} if isinstance(ran, RunsReport) else set()
-        missing = [each for each in later_variants(task, context) if each.variant not in known] if is_wanted else []
-        reports = _find_reports(candidate, task, evolve(context, cuda=None), missing)
+        missing = [each for each in later_variants(task, context) if each.variant not in known]
+        reports = _find_later(candidate, task, evolve(context, cuda=None), missing) if is_wanted else []
     else:
         reports = _sample(candidate, task, context, compiled, is_wanted)
     return RunsReport(runs=tuple(reports)) if reports else None
@@ -98,7 +93,7 @@ def _sample(
     if is_possible and context.oracle.is_within_reach(task):
         reports = _find_reports(candidate, task, context, [declared])
         if is_wanted and all(judge_run(report) is None for report in reports):
-            reports += _find_later(candidate, task, context)
+            reports += _find_later(candidate, task, context, later_variants(task, context))
         return reports
     reached = [each for each in later_variants(task, context) if each.profile in (Profile.BETWEEN, Profile.BEYOND)]
     if is_possible and is_wanted and reached:
@@ -109,11 +104,13 @@ def _sample(
     return [RunReport(variant=Variant.DECLARED, failure=unseen)] if unseen is not None else []
 
 
-def _find_later(candidate: Candidate, task: Task, context: VerifierContext) -> list[RunReport]:
-    """Reports on all samples but the first, without an objection to values that the reference itself misses."""
+def _find_later(
+    candidate: Candidate, task: Task, context: VerifierContext, later: Sequence[VariantInputs]
+) -> list[RunReport]:
+    """Reports on samples at these sizes and of arranged values, where no objection is to what the reference misses."""
     arranged = context.describe(Variant.ARRANGED, task)
-    others = [arranged] if context.oracle.are_arranged(task, arranged) else []
-    reports = _find_reports(candidate, task, context, [*later_variants(task, context), *others])
+    is_arranged = context.oracle.is_within_reach(task) and context.oracle.are_arranged(task, arranged)
+    reports = _find_reports(candidate, task, context, [*later, *([arranged] if is_arranged else [])])
     is_objected = any(report.variant is Variant.ARRANGED and judge_run(report) is not None for report in reports)
     # only now, since it runs the reference once more
     return reports[:-1] if is_objected and not context.oracle.is_exact(task, arranged) else reports
