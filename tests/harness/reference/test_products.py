@@ -8,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tritonrl.core.task import Task
 from tritonrl.harness.reference import products
+from tritonrl.harness.reference.operators import trace_operators
 from tritonrl.harness.reference.products import ConvolutionsInParts, UncomputedProducts
 from tritonrl.harness.reference.reference import runs_with
 from tritonrl.harness.reference.sizes.declared_sizes import is_quick, is_within_reach, measure_peak, with_declared
+
+CHANNELS = 4
+"""Of each group."""
 
 
 @st.composite
@@ -189,3 +193,34 @@ def test_memory_on_the_way_counts() -> None:
     assert not is_within_reach(task)
     assert not is_quick(task)
     assert is_quick(with_declared(task, (("SIZE", 1024),)))
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_a_convolutions_sum_has_all_taps(is_transposed: bool) -> None:
+    """Those between the strides of a transposed one too, which a kernel goes through to leave them out."""
+    layer = f"nn.ConvTranspose2d({2 * CHANNELS}, 6, (3, 7), stride=2, groups=2)"
+    if not is_transposed:
+        layer = f"nn.Conv2d({2 * CHANNELS}, 6, (3, 7), stride=2, groups=2)"
+    source = f"""
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = {layer}
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def get_inputs():
+    return [torch.randn(2, {2 * CHANNELS}, 9, 9)]
+
+
+def get_init_inputs():
+    return []
+"""
+    (operator,) = trace_operators(Task(task_id="taps", level=1, family="made-up", description="", source=source))
+    assert operator.num_along == CHANNELS * 3 * 7

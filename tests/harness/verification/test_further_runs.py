@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from attrs import evolve
@@ -16,15 +17,19 @@ from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.reference.sizes.declared_sizes import with_declared
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
+from tritonrl.harness.tasks.suites import task_from_file
+from tritonrl.harness.verification.checks import declared, past_bounds
 from tritonrl.harness.verification.checks.probes import gather_interpreted, gather_second_call
 from tritonrl.harness.verification.context import VerifierContext
-from tritonrl.harness.verification.recordings import later_variants
+from tritonrl.harness.verification.recordings import later_variants, probe_compile
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.runs import RunsReport
 from tritonrl.stages.funnel import find_runs, judge_full
 from tritonrl.stages.judge_run import judge_run
 
 from ..kernels import LINEAR, POINTWISE, linear, pointwise
+
+ROOT = Path(__file__).parents[2]
 
 STAGED = VerifierSpec(stop_early=True)
 
@@ -215,3 +220,33 @@ def test_what_takes_too_long_to_compile_beyond_the_declared_sizes_is_sampled(
     result = judge_full(candidate)
     assert result.outcome is (Outcome.PASSED if is_right else Outcome.OUTPUT_NOT_WRITTEN)
     assert is_right or "beyond" in result.message
+
+
+@pytest.mark.parametrize(("row", "is_right"), [("0.0", True), ("(n > 12000) * 1.0", False)])
+def test_what_is_not_asked_for_past_bounds_hides_nothing(verifier: Verifier, row: str, is_right: bool) -> None:
+    """More memory than a run may have at one size refuses nobody, and what is wrong at another is seen all the same."""
+    hungry = (
+        "out = torch.empty((1 << 31) if max(x.shape) == 129 else x.numel(), device=x.device)[: x.numel()]\n"
+        "        n = x.numel()\n"
+        "        kernel[(triton.cdiv(n, 128),)](x, out, n, BLOCK=128)\n"
+        "        return out.view(x.shape)"
+    )
+    task = evolve(with_declared(POINTWISE, (("ROWS", 100), ("COLUMNS", 100))), dtypes=("float32",))
+    source = pointwise(f"2.0 * x * tl.sigmoid(x) + {row}", forward=hungry)
+    candidate = probe_compile(Candidate(task_id=task.task_id, source=source), task, verifier.context)
+    found = past_bounds.gather(candidate, task, verifier.context, AUDIT)
+    assert isinstance(found, RunsReport)
+    assert all(judge_run(report) is None for report in found.runs) is is_right
+
+
+def test_arranged_values_are_looked_at_beside_a_gpu(verifier: Verifier) -> None:
+    """A few programs are interpreted, as without one: masks whose whole blocks are off, at the declared sizes."""
+    task = task_from_file(ROOT / "genuine/tasks/forward_fill.py")
+    source = (ROOT / "attacks/contract/declared/fill_lost_in_an_empty_block.py").read_text()
+    candidate = probe_compile(Candidate(task_id=task.task_id, source=source), task, verifier.context)
+    found = declared.gather(candidate, task, with_gpu(verifier.context), AUDIT)
+    assert isinstance(found, RunsReport)
+    report = found.runs[-1]
+    failure = judge_run(report)
+    assert failure is not None
+    assert (report.variant, failure.outcome) == (Variant.ARRANGED, Outcome.WRONG_VALUES)

@@ -8,6 +8,7 @@ from tritonrl.cli import app
 from tritonrl.core.config import Config, merge
 from tritonrl.core.corpus import Split, examples
 from tritonrl.core.task import Example
+from tritonrl.core.text.named_sizes import read_sizes
 from tritonrl.harness.bench.verifier.exam import answers_to, enlarge, measure_exam, sized_examples
 from tritonrl.harness.bench.verifier.false_rejects import measure_false_rejects
 from tritonrl.harness.bench.verifier.mix import SPOILS, restyle
@@ -87,6 +88,8 @@ def test_tasks_are_enlarged_within_the_limit() -> None:
     assert num_bytes > 16 << 20
     assert task.tiny == example.task.tiny
     assert enlarge(example.task, 3, 8 << 30) == (task, num_bytes)
+    rows, _ = enlarge(example.task, 3, 8 << 30, most_size=12_000)
+    assert max(read_sizes(task.source).values()) > 12_000 >= max(read_sizes(rows.source).values())
     huge, _ = enlarge(example.task, 0, 1 << 40)
     assert 2**29 < max(operator.most_elements for operator in trace_declared(huge)[0]) < 2**31
 
