@@ -30,7 +30,6 @@ from attrs import asdict, evolve, frozen
 from ...core.candidate import Failure, Recording
 from ...core.config import LimitsConfig
 from ...core.outcome import Outcome
-from ...core.plan import LaunchPlan
 from ...core.run import RunReply, RunRequest
 from ...core.serialisation import from_plain, to_plain
 from ..errors import SandboxError, UsageError
@@ -39,7 +38,17 @@ from .confinement import watch
 from .confinement.confinement import Capability, Protections, describe_protections
 from .fork_server import ForkServer
 from .recording.target import parse_target
-from .wire import Answer, Depth, RecompileReply, RecordReply, RecordRequest, TraceReply, read_run_result
+from .wire import (
+    Answer,
+    Depth,
+    Recompiled,
+    RecompileReply,
+    RecompileRequest,
+    RecordReply,
+    RecordRequest,
+    TraceReply,
+    read_run_result,
+)
 from .zygote import STRETCH
 from .zygote_process import (
     BorrowedZygote,
@@ -169,17 +178,10 @@ class Sandbox:
                 self._starter = threading.Thread(target=start, name="start zygotes")
                 self._starter.start()
 
-    def record(
-        self,
-        source: str,
-        requests: Sequence[RecordRequest],
-        depth: Depth = Depth.CODE,
-        compiled: Sequence[bytes] | None = None,
-    ) -> RecordReply:
+    def record(self, source: str, requests: Sequence[RecordRequest], depth: Depth = Depth.CODE) -> RecordReply:
         """Record the candidate's forward pass once for each request, in one child, up to a decisive failure.
 
-        Compiled kernels have code that a GPU can load at `Depth.CODE` alone. `compiled` is what earlier children of
-        this source have compiled, and asks for what this one does.
+        Compiled kernels have code that a GPU can load at `Depth.CODE` alone.
         """
 
         def read(header: dict[str, Any], blobs: list[bytes]) -> RecordReply:
@@ -187,30 +189,32 @@ class Sandbox:
             stopped = 0 < len(recordings) <= len(requests) and requests[len(recordings) - 1].decisive
             if len(recordings) != len(requests) and not (stopped and recordings[-1].failure is not None):
                 raise ValueError("not as many recordings as requests")
-            at = len(blobs) - int(header["num_compiled"])
-            return RecordReply(
-                recordings=recordings,
-                blobs={hashlib.sha256(blob).hexdigest(): blob for blob in blobs[:at]},
-                compiled=tuple(blobs[at:]),
-            )
+            return RecordReply(recordings=recordings, blobs=_by_hash(blobs))
 
         plains = [to_plain(request) for request in requests]
-        order = {"source": source, "requests": plains, "depth": depth, "keeps_compiled": compiled is not None}
-        return self._ask(RecordReply, "compile", order, read, compiled or ())
+        return self._ask(RecordReply, "compile", {"source": source, "requests": plains, "depth": depth}, read)
 
     def recompile(
-        self, source: str, plan: LaunchPlan, depth: Depth = Depth.CODE, compiled: Sequence[bytes] = ()
+        self,
+        source: str,
+        requests: Sequence[RecompileRequest],
+        depth: Depth = Depth.CODE,
+        compiled: Sequence[bytes] = (),
     ) -> RecompileReply:
-        """Compile the plan's launches from the source's text, in a child that runs no host code, as it was recorded.
+        """Compile plans' launches from the source's text, in one child that runs no host code, as they were recorded.
 
         `compiled` is what earlier such children have made, of any source.
         """
 
         def read(header: dict[str, Any], blobs: list[bytes]) -> RecompileReply:
-            return evolve(from_plain(header, RecompileReply), compiled=tuple(blobs))
+            made = tuple(from_plain(plain, Recompiled) for plain in list(header["made"]))
+            if len(made) != len(requests):
+                raise ValueError("not as many answers as requests")
+            at = int(header["num_codes"])
+            return RecompileReply(made=made, blobs=_by_hash(blobs[:at]), compiled=tuple(blobs[at:]))
 
-        order = {"source": source, "plan": to_plain(plan), "depth": depth}
-        return self._ask(RecompileReply, "compile", order, read, compiled)
+        plains = [to_plain(request) for request in requests]
+        return self._ask(RecompileReply, "compile", {"source": source, "plans": plains, "depth": depth}, read, compiled)
 
     def run(self, source: str, requests: Sequence[RunRequest], patience: int = 1) -> RunReply:
         """Execute plans under Triton's interpreter, in one child, in order, in `patience` times the limits' seconds."""
@@ -374,3 +378,7 @@ def _make_root() -> tuple[str, int]:
         if os.path.isdir(root):  # another process may take a root for stale between its making and its locking
             return root, descriptor
         os.close(descriptor)
+
+
+def _by_hash(blobs: Sequence[bytes]) -> dict[str, bytes]:
+    return {hashlib.sha256(blob).hexdigest(): blob for blob in blobs}

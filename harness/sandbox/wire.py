@@ -18,7 +18,7 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from ...core.candidate import Failure, Recording
-from ...core.plan import Kernel
+from ...core.plan import Kernel, LaunchPlan
 from ...core.run import InitArgument, RunResult, TensorSpec
 from ...core.serialisation import from_plain, to_plain
 from ...core.task import Profile
@@ -72,24 +72,44 @@ class RecordRequest:
 class RecordReply:
     """Recordings in the order of the requests, or the failure of the child as a whole; `blobs` by SHA-256.
 
-    After a decisive request that failed there are none. `compiled` is for later children of the same source alone.
+    After a decisive request that failed there are none.
     """
 
     recordings: tuple[Recording, ...] = ()
     blobs: dict[str, bytes] = field(factory=dict)
-    compiled: tuple[bytes, ...] = ()
     failure: Failure | None = None
     seconds: float = 0.0
 
 
 @frozen(kw_only=True)
+class RecompileRequest:
+    """Compile a plan's launches from the text alone, as recorded: for the numbers' divisibility, or without it."""
+
+    plan: LaunchPlan
+    is_specialised: bool = True
+
+
+@frozen(kw_only=True)
+class Recompiled:
+    """A plan's kernels, launch by launch, as compiled from the source's text alone, or the failure.
+
+    At `Depth.CODE` `gpu_ir` has what `Kernel.binary` is at lesser depths: the hash of the GPU IR that code is made of.
+    """
+
+    kernels: tuple[Kernel, ...] = ()
+    gpu_ir: tuple[str, ...] = ()
+    failure: Failure | None = None
+
+
+@frozen(kw_only=True)
 class RecompileReply:
-    """Kernels of the launches as compiled from the source's text alone, or the failure.
+    """What came of each request, or the failure of the child as a whole; `blobs` by SHA-256, code alone.
 
     `compiled` is for later children of this kind, whatever their source.
     """
 
-    kernels: tuple[Kernel, ...] = ()
+    made: tuple[Recompiled, ...] = ()
+    blobs: dict[str, bytes] = field(factory=dict)
     compiled: tuple[bytes, ...] = ()
     failure: Failure | None = None
     seconds: float = 0.0

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from ...core.candidate import Candidate, Variant
+from ...core.candidate import Candidate, Failure, Recording, Variant
 from ...core.plan import LaunchPlan
 from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
+from ...stages.checks.recompile import give_code
 from ...stages.variant_inputs import VariantInputs
 from ...stages.variants import describe
 from ..gpu.backend import CudaBackend
 from ..reference.oracle import Oracle
 from ..sandbox.sandbox import Sandbox
-from ..sandbox.wire import Depth, RecompileReply, RecordReply, RecordRequest
+from ..sandbox.wire import Depth, Recompiled, RecompileRequest, RecordReply, RecordRequest
 from .evidence_store import EvidenceStore, evidence_key
 from .memory_budget import MemoryBudget
 
@@ -27,7 +28,7 @@ BYTES_A_BYTE = 10
 
 They are drawn, transformed and computed in float64, sent and received, and compared.
 """
-_SOURCES_KEPT = 32
+_TASKS_KEPT = 32
 """More than a process verifies at a time."""
 _KERNELS_KEPT = 256
 """Of each; a task may have answers without end."""
@@ -35,14 +36,14 @@ T = TypeVar("T")
 
 
 class CompiledCode:
-    """Keeps what children have compiled of the last few sources or tasks, for the next children of the same one."""
+    """Keeps what children have compiled for the last few tasks, for the next children of the same one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._held: OrderedDict[str, tuple[bytes, ...]] = OrderedDict()
 
     def get(self, key: str) -> tuple[bytes, ...]:
-        """What has been compiled of a source or for a task."""
+        """What has been compiled for a task."""
         with self._lock:
             return self._held.get(key, ())
 
@@ -50,7 +51,7 @@ class CompiledCode:
         """Keep what has been compiled beside what was known; what was longest not added to is dropped."""
         with self._lock:
             self._held[key] = (*self._held.pop(key, ()), *compiled)[-_KERNELS_KEPT:]
-            while len(self._held) > _SOURCES_KEPT:
+            while len(self._held) > _TASKS_KEPT:
                 self._held.popitem(last=False)
 
 
@@ -70,8 +71,6 @@ class VerifierContext:
     """The host's memory for runs at large sizes."""
     gpu_budget: MemoryBudget = field(factory=MemoryBudget)
     """The GPU's."""
-    compiled: CompiledCode = field(factory=CompiledCode)
-    """By source, by children that ran its host code."""
     recompiled: CompiledCode = field(factory=CompiledCode)
     """By task, by children that ran no host code, which is true of any source."""
     _started: threading.Event = field(factory=threading.Event)
@@ -109,20 +108,32 @@ class VerifierContext:
         """The host's memory that one run takes: its values on their way between oracle, executor and comparison."""
         return BYTES_A_BYTE * self.oracle.measure_bytes(task, inputs.profile)
 
-    def record(self, source: str, requests: Sequence[RecordRequest]) -> RecordReply:
-        """Record passes in the sandbox; code that nobody will load is not made, and none is made twice for a GPU."""
-        if self.cuda is None:
-            return self.sandbox.record(source, requests, Depth.CODE if self.keeps_code else Depth.LAYOUTS)
-        reply = self.sandbox.record(source, requests, Depth.CODE, self.compiled.get(source))
-        self.compiled.add(source, reply.compiled)
-        return reply
-
-    def recompile(self, source: str, task: Task, plan: LaunchPlan) -> RecompileReply:
-        """Compile a plan's launches from the text alone; the same GPU IR is made into code once for all of a task."""
-        depth = Depth.CODE if self.keeps_code else Depth.PTX
-        reply = self.sandbox.recompile(source, plan, depth, self.recompiled.get(task.task_id))
-        self.recompiled.add(task.task_id, reply.compiled)
-        return reply
+    def record(self, candidate: Candidate, requests: Sequence[RecordRequest]) -> RecordReply:
+        """Record passes in the sandbox; where kernels' code is wanted, a child that runs no host code makes it."""
+        reply = self.sandbox.record(candidate.source, requests, Depth.LAYOUTS)
+        plans = [(each.profile, plan) for each in reply.recordings for plan in (each.plan, each.first_plan)]
+        asked = [
+            RecompileRequest(plan=plan, is_specialised=profile is Profile.DECLARED)
+            for profile, plan in plans
+            if plan is not None and any(kernel.binary is not None for kernel in plan.kernels)
+        ]
+        if not asked or not self.keeps_code:
+            return reply
+        # answers to one task often come to the same GPU IR
+        known = self.recompiled.get(candidate.task_id)
+        found = self.sandbox.recompile(candidate.source, asked, Depth.CODE, known)
+        self.recompiled.add(candidate.task_id, found.compiled)
+        made = found.made or [Recompiled(failure=found.failure) for _ in asked]
+        coded = {
+            id(each.plan): one.failure or give_code(each.plan, one.kernels, one.gpu_ir)
+            for each, one in zip(asked, made, strict=True)
+        }
+        return evolve(
+            reply,
+            recordings=tuple(_with_code(each, coded) for each in reply.recordings),
+            blobs=reply.blobs | found.blobs,
+            seconds=reply.seconds + found.seconds,
+        )
 
     def get_ready(self) -> None:
         """Start the sandbox's processes before the first use, so that no candidate's seconds include it."""
@@ -175,3 +186,13 @@ class VerifierContext:
             seed=self.oracle.seed,
             limits=self.sandbox.limits,
         )
+
+
+def _with_code(recording: Recording, coded: Mapping[int, LaunchPlan | Failure]) -> Recording:
+    """Return a recording whose plans have the code that was made for them, or why there is none."""
+    found = [None if plan is None else coded.get(id(plan), plan) for plan in (recording.plan, recording.first_plan)]
+    failure = next((each for each in found if isinstance(each, Failure)), None)
+    if failure is not None:
+        return evolve(recording, plan=None, first_plan=None, failure=failure)
+    plan, first = (each if isinstance(each, LaunchPlan) else None for each in found)
+    return evolve(recording, plan=plan, first_plan=first)

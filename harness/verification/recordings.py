@@ -42,7 +42,7 @@ def probe_compile(candidate: Candidate, task: Task, context: VerifierContext, st
         reference = context.oracle.signature(task)
         requests = _record_requests(task, context, stop_early)
         context.get_ready()
-        reply = context.record(candidate.source, requests)
+        reply = context.record(candidate, requests)
         report = CompileReport(
             recordings=reply.recordings,
             reference=reference,
@@ -106,7 +106,7 @@ def record_together(
 ) -> list[Recording]:
     """Recordings of one child, whose failure is that of each."""
     context.get_ready()
-    reply = context.record(candidate.source, requests)
+    reply = context.record(candidate, requests)
     if reply.failure is not None:
         return [Recording(profile=each.profile, dtype=each.dtype, failure=reply.failure) for each in requests]
     keep_blobs(context, reply.recordings, reply.blobs)
@@ -165,7 +165,7 @@ def record_own_values(candidate: Candidate, task: Task, context: VerifierContext
         # the card that the recording saw (`_record_later`): other numbers of multiprocessors may be other plans
         later = {(each.profile, each.dtype) for each in later_variants(task, context)}
         is_later = recording.profile in LATER or (recording.profile, recording.dtype) in later
-        reply = context.record(candidate.source, [evolve(request, with_values=True, is_on_smaller_card=is_later)])
+        reply = context.record(candidate, [evolve(request, with_values=True, is_on_smaller_card=is_later)])
         failure = reply.failure
         found = reply.recordings[0] if failure is None else evolve(recording, plan=None, failure=failure)
         if found.plan is not None and _without_values(found.plan) != _without_values(plan):

@@ -152,7 +152,7 @@ def _attempt(
     sizes = dict.fromkeys((inputs.profile, inputs.dtype) for inputs, _ in blocked)
     requests = [record_request(task, context.oracle, profile, dtype, False) for profile, dtype in sizes]
     context.get_ready()
-    reply = context.record(candidate.source, requests)
+    reply = context.record(candidate, requests)
     return [evolve(reports[0], seconds=reply.seconds), *reports[1:]]
 
 

@@ -1,4 +1,7 @@
-"""Whether the declared plan's code is what its kernels' text compiles to where no host code runs.
+"""Whether a plan's kernels are what their text compiles to where no host code runs.
+
+Without a GPU that is asked of the declared plan, last. Where code will be loaded all of it is made so: the child that
+runs host code stops at the GPU IR, and what a clean one makes of the same IR is run.
 
 The whole record of a kernel counts, not its code alone: the audit and the timing believe what it says of reads, writes
 and resources, and host code runs beside the process that wrote it.
@@ -8,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import fields_dict, frozen
+from attrs import evolve, fields_dict, frozen
 
 from ...core.candidate import Candidate, Failure
 from ...core.outcome import Outcome
@@ -51,3 +54,17 @@ def find_difference(plan: LaunchPlan, kernels: Sequence[Kernel]) -> Failure | No
         if names:
             differing[recorded.qualname] = f"{recorded.qualname} ({', '.join(names)})"
     return Failure(Outcome.DISGUISED, ", ".join(sorted(differing.values()))) if differing else None
+
+
+def give_code(plan: LaunchPlan, kernels: Sequence[Kernel], gpu_ir: Sequence[str]) -> LaunchPlan | Failure:
+    """Return the plan with the code of its launches as a clean process made it, if it is of the recorded GPU IR.
+
+    `gpu_ir` has its hashes, which are what was recorded in the code's place.
+    """
+    failure = find_difference(plan, [evolve(each, binary=ir) for each, ir in zip(kernels, gpu_ir, strict=False)])
+    if failure is not None:
+        return failure
+    made = dict(zip((launch.kernel for launch in plan.launches), kernels, strict=True))
+    if any(made[launch.kernel] != each for launch, each in zip(plan.launches, kernels, strict=True)):
+        return Failure(Outcome.BROKEN_PROTOCOL, "one GPU IR has two codes")
+    return evolve(plan, kernels=tuple(made.get(index, kernel) for index, kernel in enumerate(plan.kernels)))

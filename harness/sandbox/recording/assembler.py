@@ -11,10 +11,11 @@ refuses of what Triton's passes accept.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -26,13 +27,15 @@ from triton.backends.nvidia import compiler
 from triton.compiler import compiler as pipeline
 from triton.runtime.cache import CacheManager
 
-from ..wire import Depth, decode, encode
+from ..wire import Depth
 from .compiled_kernel import without_locations
 from .known_code import KnownCode
 from .target import find_registers
 
 _ASM_OPERATION = "tt.elementwise_inline_asm"
 _WITHOUT_OPTIMISER = "DISABLE_LLVM_OPT"
+GPU_IR = "gpu_ir_sha256"
+"""What `Kernel.binary` would be at a lesser depth, beside Triton's metadata of the code."""
 _KEPT = "device_caches"
 """What a kernel keeps of its compilations."""
 _UNUSED = (".source", ".llir", ".ptx")
@@ -112,7 +115,6 @@ class Assembler:
         self._text = ""
         self._code: bytes | None = None
         self._checked: set[str] = set()
-        self._known: set[tuple[str, str]] = set()
 
     def install(self) -> None:
         """Interpose for the rest of this process."""
@@ -120,10 +122,10 @@ class Assembler:
         lower, write, assemble = backend_class.make_llir, backend_class.make_ptx, backend_class.make_cubin
 
         def make_llir(backend: Any, src: Any, metadata: Any, options: Any, capability: Any) -> str:
-            if assembler._depth is not Depth.CODE:
-                assembler._text = without_locations(str(src))
-            else:
-                assembler._code = assembler.known_code.find(src, metadata)
+            assembler._text = without_locations(str(src))
+            if assembler._depth is Depth.CODE:
+                metadata[GPU_IR] = hashlib.sha256(assembler._text.encode()).hexdigest()
+                assembler._code = assembler.known_code.find(assembler._text, metadata)
                 if assembler._code is not None:
                     return ""
             if assembler._depth is not Depth.LAYOUTS:
@@ -174,24 +176,6 @@ class Assembler:
     def forget(self) -> None:
         """Drop what the warm-up left."""
         _InMemory.groups.clear()
-
-    def know(self, compiled: Sequence[bytes]) -> None:
-        """Take what an earlier child of the same source has compiled (`new`), so that it is not compiled again."""
-        for each in compiled:
-            header, held = decode(each)
-            files = zip(header["files"], held, strict=True)
-            group = {name: _Text(os.path.splitext(name)[1], data) for name, data in files}
-            _InMemory.groups[header["key"], header["name"]] = group
-        self._known = set(_InMemory.groups)
-
-    def new(self) -> list[bytes]:
-        """Return what has been compiled, without what was known, one kernel each."""
-        found = []
-        for key, name in _InMemory.groups.keys() - self._known:
-            files = _InMemory.groups[key, name]
-            kept = {file: text.held for file, text in files.items() if text.suffix not in _UNUSED}
-            found.append(encode({"key": key, "name": name, "files": list(kept)}, list(kept.values())))
-        return found
 
     def check(self, kernel: Any, made: Any, make: Callable[[], Any]) -> None:
         """Do it all where what the candidate wrote is not read before; raises the error."""

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..wire import decode, encode
-from .compiled_kernel import without_locations
 
 _OF_THE_TEXT = "hash"
 """Triton's name for the source, which no later stage reads."""
@@ -36,11 +35,10 @@ class KnownCode:
         self._is_used = frames is not None
         self._known = {str(decode(frame)[0]["key"]): bytes(frame) for frame in frames or ()}
 
-    def find(self, module: Any, metadata: dict[str, Any]) -> bytes | None:
-        """Return the code of a module in GPU IR and complete its metadata; None where it has to be made."""
+    def find(self, text: str, metadata: dict[str, Any]) -> bytes | None:
+        """Return the code of GPU IR without places and complete its metadata; None where it has to be made."""
         self._making = None
-        text = without_locations(str(module)) if self._is_used else _HAS_PLACES
-        if _HAS_PLACES in text:
+        if not self._is_used or _HAS_PLACES in text:
             return None
         options = {name: value for name, value in metadata.items() if name != _OF_THE_TEXT}
         described = json.dumps(options, default=vars, sort_keys=True)

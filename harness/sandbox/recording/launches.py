@@ -23,6 +23,7 @@ import triton
 from attrs import evolve, frozen
 from triton.runtime.jit import JITFunction
 
+from ....core.candidate import Failure
 from ....core.outcome import Outcome
 from ....core.plan import Argument, ArgumentKind, Kernel, Launch, Step, View
 from ..candidate_module import find_disguise, message_of, named_by_its_text, read_text
@@ -187,16 +188,15 @@ class LaunchRecorder:
         except Refusal:
             raise
         except Exception as error:
-            raise Refusal(_compile_outcome(error), _compile_message(error)) from error
+            failure = find_compile_failure(error)
+            raise Refusal(failure.outcome, failure.message) from error
 
     def _wrap(self, parameter: Any, value: Any) -> Any:
         """Return what Triton's binder is given for an argument: a tensor's stand-in, and a number."""
         if isinstance(value, torch.Tensor):
             offset_bytes = int(value.storage_offset()) * value.element_size()
             return Pointer(dtype=value.dtype, shape=value.shape, offset_bytes=offset_bytes)
-        is_free = parameter is not None and not parameter.is_constexpr and type(value) is int
-        # the binder reads of a number its width, whether it is 1, and whether 16 divides it
-        return value + 2 if is_free and not self.is_specialised and value % 16 == 0 else value
+        return value if self.is_specialised else for_any_number(parameter, value)
 
     def find_registers(self, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """Return how many registers a thread of the launch takes; raises Refusal."""
@@ -338,6 +338,18 @@ def _dtype_name(dtype: Any) -> str:
 def _function_name(function: Any) -> str:
     module, qualname = function.fn.__module__, function.fn.__qualname__
     return qualname if module == "candidate" else f"{module}:{qualname}"
+
+
+def for_any_number(parameter: Any, value: Any) -> Any:
+    """Return what Triton's binder is given for an argument where code is to be for any numbers."""
+    is_free = parameter is not None and not parameter.is_constexpr and type(value) is int
+    # the binder reads of a number its width, whether it is 1, and whether 16 divides it
+    return value + 2 if is_free and value % 16 == 0 else value
+
+
+def find_compile_failure(error: BaseException) -> Failure:
+    """Return what an exception of Triton's compiler means."""
+    return Failure(_compile_outcome(error), _compile_message(error))
 
 
 def _compile_outcome(error: BaseException) -> Outcome:

@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import ast
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from triton.compiler.errors import CompilationError
 
 from ....core.candidate import Failure
 from ....core.outcome import Outcome
-from ....core.plan import Argument, ArgumentKind, Kernel, Launch, LaunchPlan, plain_value
-from ....core.serialisation import to_plain
+from ....core.plan import Argument, ArgumentKind, Kernel, Launch, plain_value
 from ..candidate_module import import_candidate, message_of
 from ..kernel_source import (
     KernelSource,
@@ -34,7 +34,9 @@ from ..kernel_source import (
     free_names,
     without_raises,
 )
-from .launches import Pointer, describe_kernel
+from ..wire import Recompiled, RecompileRequest
+from .assembler import GPU_IR
+from .launches import Pointer, describe_kernel, find_compile_failure, for_any_number
 
 _JIT = "_triton_of_the_cut"
 HOST_KEYWORDS = frozenset({"launch_metadata", "repr"})
@@ -43,17 +45,46 @@ other a kernel would be compiled under a name that its text does not have."""
 
 
 def recompile(
-    source: str, plan: LaunchPlan, scratch: str, compile_kernel: Callable[..., Any], extension: str
-) -> dict[str, Any]:
-    """Return what compilation found of each launch's kernel, or the failure."""
+    source: str,
+    requests: Sequence[RecompileRequest],
+    scratch: str,
+    compile_kernel: Callable[..., Any],
+    extension: str,
+) -> tuple[list[Recompiled], list[bytes]]:
+    """Return what compilation found of each plan's launches, and the codes."""
+    codes: dict[bytes, None] = {}
+    made: list[Recompiled] = []
     try:
         refuse_equal_symbols()
         text = KernelSource(source)
-        found = [_compile(text, plan, launch, scratch, compile_kernel, extension) for launch in plan.launches]
-        return {"kernels": to_plain(found)}
     except Exception as error:
-        failure = Failure(Outcome.UNSUPPORTED, f"compiled from its text alone: {message_of(error)}")
-        return {"failure": to_plain(failure)}
+        return [Recompiled(failure=_refuse(error)) for _ in requests], []
+    for request in requests:
+        try:
+            found = [_compile(text, request, launch, scratch, compile_kernel) for launch in request.plan.launches]
+            kernels = tuple(describe_kernel(one, kernel, identity, extension) for one, kernel, identity in found)
+        except _CompilerError as error:
+            made.append(Recompiled(failure=error.failure))
+        except Exception as error:
+            made.append(Recompiled(failure=_refuse(error)))
+        else:
+            codes |= dict.fromkeys(one.asm[extension] for one, _, _ in found)
+            made.append(
+                Recompiled(kernels=kernels, gpu_ir=tuple(getattr(one.metadata, GPU_IR, "") for one, _, _ in found))
+            )
+    return made, list(codes)
+
+
+class _CompilerError(Exception):
+    """Triton's compiler has failed after its front end."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def _refuse(error: BaseException) -> Failure:
+    return Failure(Outcome.UNSUPPORTED, f"compiled from its text alone: {message_of(error)}")
 
 
 def refuse_equal_symbols() -> None:
@@ -82,14 +113,10 @@ def _comparable(argument: Any) -> Any:
 
 
 def _compile(
-    source: KernelSource,
-    plan: LaunchPlan,
-    launch: Launch,
-    scratch: str,
-    compile_kernel: Callable[..., Any],
-    extension: str,
-) -> Kernel:
-    record = plan.kernels[launch.kernel]
+    source: KernelSource, request: RecompileRequest, launch: Launch, scratch: str, compile_kernel: Callable[..., Any]
+) -> tuple[Any, Any, Kernel]:
+    """Return what Triton has made of a launch, of which function, and the kernel's identity."""
+    record = request.plan.kernels[launch.kernel]
     function = source.find(record.qualname, record.source_sha256)
     if function is None:
         raise NotKernelLanguage(f"kernel {record.qualname} is not found again in the source")
@@ -99,11 +126,19 @@ def _compile(
     for argument in passed:
         cut.add_passed(argument.text or "")
     module = import_candidate(cut.text(), scratch)
-    arguments = {argument.name: _value(argument, module) for argument in launch.arguments}
     kernel = getattr(module, function.name)
-    made = compile_kernel(kernel, grid=(1,), warmup=True, **arguments, **dict(record.options))
+    arguments = {argument.name: _value(argument, module) for argument in launch.arguments}
+    if not request.is_specialised:
+        parameters = {parameter.name: parameter for parameter in kernel.params}
+        arguments = {name: for_any_number(parameters.get(name), value) for name, value in arguments.items()}
+    try:
+        made = compile_kernel(kernel, grid=(1,), warmup=True, **arguments, **dict(record.options))
+    except (NotKernelLanguage, CompilationError):
+        raise  # of the text, which the recording child has compiled
+    except Exception as error:
+        raise _CompilerError(find_compile_failure(error)) from error
     identity = Kernel(qualname=record.qualname, source_sha256=record.source_sha256, options=record.options)
-    return describe_kernel(made, kernel, identity, extension)
+    return made, kernel, identity
 
 
 def _value(argument: Argument, module: Any) -> Any:

@@ -27,7 +27,7 @@ from ....core.serialisation import from_plain, read_arguments, to_plain
 from ....core.task import Profile
 from ..candidate_module import describe, find_cause, import_candidate
 from ..warm_up import CANDIDATE
-from ..wire import Answer, Depth, Perform, RecordRequest, read_request
+from ..wire import Answer, Depth, Perform, RecompileRequest, RecordRequest, read_request
 from .autotuning import LaunchValues, Tuners
 from .circumstances import (
     Circumstance,
@@ -71,19 +71,17 @@ def prepare(target_name: str, scratch: str) -> Perform:
 
     def perform(request: dict[str, Any], blobs: list[bytes], folder: str) -> Answer:
         recorder.assembler.begin(Depth(request["depth"]))
-        if "plan" in request:
-            plan = from_plain(request["plan"], LaunchPlan)
+        if "plans" in request:
+            asked = [from_plain(plain, RecompileRequest) for plain in request["plans"]]
             recorder.assembler.known_code.begin(blobs)
-            found = recompile(request["source"], plan, folder, recorder.compile_kernel, target.binary)
-            return found, recorder.assembler.known_code.new()
+            made, codes = recompile(request["source"], asked, folder, recorder.compile_kernel, target.binary)
+            new = recorder.assembler.known_code.new()
+            return {"made": to_plain(made), "num_codes": len(codes)}, [*codes, *new]
         requests = [read_request(plain) for plain in request["requests"]]
         if any(each.is_on_smaller_card for each in requests):
             _have_device(find_smaller_card(target))
-        recorder.assembler.know(blobs)
         recordings = record_all(recorder, tuners, request["source"], requests, folder, table)
-        plains = [to_plain(recording) for recording in recordings]
-        compiled = recorder.assembler.new() if request.get("keeps_compiled") else []
-        return {"recordings": plains, "num_compiled": len(compiled)}, [*recorder.blobs.values(), *compiled]
+        return {"recordings": [to_plain(recording) for recording in recordings]}, [*recorder.blobs.values()]
 
     spec = {"shape": [8, 32], "dtype": "float32"}
     warm = {"profile": "small", "dtype": "float32", "init_json": '{"args": [32, 32], "kwargs": {}}', "seed": 0}

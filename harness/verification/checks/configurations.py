@@ -175,7 +175,7 @@ def _record_kept(
     sizes = [(each.profile, each.dtype) for each in report.recordings]
     sizes += [(each.profile, each.dtype) for each in later_variants(task, context)]
     earlier = _find_earlier(task, context, sizes)
-    reply = context.record(candidate.source, [*earlier, *(evolve(each, choice=(0,)) for each in earlier)])
+    reply = context.record(candidate, [*earlier, *(evolve(each, choice=(0,)) for each in earlier)])
     if reply.failure is not None:
         return large, []
     found = {(each.profile, each.dtype): each for each in reply.recordings[len(earlier) :]}
@@ -297,7 +297,7 @@ def record_each(
     recordings: list[Recording] = []
     while groups:
         group = groups.pop(0)
-        reply = context.record(candidate.source, [*before, *group])
+        reply = context.record(candidate, [*before, *group])
         if reply.failure is not None and len(group) > 1:
             groups = [[request] for request in group]
         elif reply.failure is not None:

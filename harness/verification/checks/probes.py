@@ -23,6 +23,7 @@ from ....stages.checks.table import CHECKS, Check, checks_of
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, describe, variants_of
 from ...reference.oracle import ExpectedRun
+from ...sandbox.wire import Depth, RecompileRequest
 from ..context import VerifierContext
 from ..recordings import find_uncompiled, later_variants
 from ..runs import prepare_run, report_runs, run_each, run_prepared
@@ -148,13 +149,13 @@ def _interpret(candidate: Candidate, task: Task, context: VerifierContext) -> It
 def gather_recompile(
     candidate: Candidate, task: Task, context: VerifierContext, spec: VerifierSpec
 ) -> RecompileReport | None:
-    """Compare the declared plan's kernels with what a clean child makes of their text."""
+    """Compare the declared plan's kernels with what a clean child makes of their text, where none has made them."""
     plan = find_declared_plan(candidate, task)
-    if plan is None:
+    if plan is None or context.keeps_code:
         return None
     context.get_ready()
-    reply = context.recompile(candidate.source, task, plan)
-    failure = reply.failure or find_difference(plan, reply.kernels)
+    reply = context.sandbox.recompile(candidate.source, [RecompileRequest(plan=plan)], Depth.PTX)
+    failure = reply.failure or reply.made[0].failure or find_difference(plan, reply.made[0].kernels)
     return RecompileReport(seconds=reply.seconds, failure=failure)
 
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from tritonrl.core.candidate import Recording
 from tritonrl.core.config import LimitsConfig
+from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.run import TensorSpec
 from tritonrl.core.serialisation import write_arguments
 from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
+from tritonrl.harness.sandbox.wire import (
+    Depth,
+    Recompiled,
+    RecompileReply,
+    RecompileRequest,
+    RecordReply,
+    RecordRequest,
+)
 from tritonrl.harness.sandbox.zygote_process import ZygoteProcess
 
 from ...conftest import SharedSandboxes
@@ -55,3 +65,14 @@ def only(reply: RecordReply) -> Recording:
     assert reply.failure is None, reply.failure
     (recording,) = reply.recordings
     return recording
+
+
+def recompile(
+    box: Sandbox, source: str, plan: LaunchPlan, depth: Depth = Depth.CODE, compiled: Sequence[bytes] = ()
+) -> tuple[Recompiled, RecompileReply]:
+    """What a clean child made of one plan, and all that it answered."""
+    reply = box.recompile(source, [RecompileRequest(plan=plan)], depth, compiled)
+    assert reply.failure is None, reply.failure
+    (made,) = reply.made
+    assert made.failure is None, made.failure
+    return made, reply

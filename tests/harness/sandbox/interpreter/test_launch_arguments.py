@@ -12,7 +12,7 @@ from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.stages.judge_run import judge_run
 
-from ..conftest import only, request
+from ..conftest import only, recompile, request
 from ..kernels import HEADER, POINTWISE
 
 
@@ -165,9 +165,8 @@ def test_what_describes_launches_is_not_called(sandbox: Sandbox) -> None:
     assert recording.plan is not None, recording.failure
     (kernel,) = recording.plan.kernels
     assert kernel.entry_point == "double_kernel"
-    reply = sandbox.recompile(DESCRIBED, recording.plan)
-    assert reply.failure is None, reply.failure
-    assert reply.kernels == recording.plan.kernels
+    made, _ = recompile(sandbox, DESCRIBED, recording.plan)
+    assert made.kernels == recording.plan.kernels
 
 
 def test_a_launch_by_run_is_a_launch(sandbox: Sandbox) -> None:

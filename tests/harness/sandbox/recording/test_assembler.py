@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 from attrs import evolve
+from tritonrl.core.candidate import Failure
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.task import Profile
 from tritonrl.harness.sandbox.recording.target import find_registers
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.sandbox.wire import Depth, RecordRequest
+from tritonrl.harness.sandbox.wire import Depth, RecompileRequest, RecordRequest
+from tritonrl.stages.checks.recompile import give_code
 
-from ..conftest import only, request
+from ..conftest import only, recompile, request
 from ..kernels import POINTWISE
 
 DECLARED: list[RecordRequest] = [request((3, 4), profile=Profile.DECLARED, compile=True)]
@@ -48,9 +50,45 @@ def test_only_the_code_itself_differs(sandbox: Sandbox, depth: Depth) -> None:
 def test_what_was_not_assembled_is_compiled_alike_from_its_text(sandbox: Sandbox) -> None:
     """A clean child comes to the same GPU IR, also where it goes on to PTX, and to another code where it assembles."""
     plan, _ = plan_of(sandbox, POINTWISE, Depth.LAYOUTS)
-    assert sandbox.recompile(POINTWISE, plan, Depth.LAYOUTS).kernels == plan.kernels
-    assert sandbox.recompile(POINTWISE, plan, Depth.PTX).kernels == plan.kernels
-    assert sandbox.recompile(POINTWISE, plan, Depth.CODE).kernels != plan.kernels
+    assert recompile(sandbox, POINTWISE, plan, Depth.LAYOUTS)[0].kernels == plan.kernels
+    assert recompile(sandbox, POINTWISE, plan, Depth.PTX)[0].kernels == plan.kernels
+    made, reply = recompile(sandbox, POINTWISE, plan)
+    assert made.kernels != plan.kernels
+    assert made.gpu_ir == tuple(kernel.binary for kernel in plan.kernels)
+    assert {kernel.binary for kernel in made.kernels} == {*reply.blobs}
+
+
+@pytest.mark.parametrize("shape", [(8, 16), (5, 7)])
+@pytest.mark.parametrize("profile", [Profile.TINY, Profile.DECLARED])
+def test_code_of_a_clean_child_is_what_the_recording_one_would_have_made(
+    sandbox: Sandbox, shape: tuple[int, int], profile: Profile
+) -> None:
+    """For any numbers or for these, the plan that stopped at the GPU IR comes to that which did not."""
+    asked = [request(shape, profile=profile, compile=True)]
+    whole = sandbox.record(POINTWISE, asked, Depth.CODE)
+    plan = only(sandbox.record(POINTWISE, asked, Depth.LAYOUTS)).plan
+    assert plan is not None
+    wanted = RecompileRequest(plan=plan, is_specialised=profile is Profile.DECLARED)
+    reply = sandbox.recompile(POINTWISE, [wanted])
+    (made,) = reply.made
+    assert give_code(plan, made.kernels, made.gpu_ir) == only(whole).plan
+    assert {*reply.blobs.items()} <= {*whole.blobs.items()}
+    other = evolve(plan, kernels=tuple(evolve(kernel, binary="0" * 64) for kernel in plan.kernels))
+    failure = give_code(other, made.kernels, made.gpu_ir)
+    assert isinstance(failure, Failure)
+    assert failure.outcome is Outcome.DISGUISED
+
+
+def test_what_the_assembler_refuses_is_no_fault_of_other_plans(sandbox: Sandbox) -> None:
+    """A clean child tells of each plan by itself."""
+    right, _ = plan_of(sandbox, POINTWISE, Depth.LAYOUTS)
+    (kernel,) = right.kernels
+    wrong = evolve(right, kernels=(evolve(kernel, qualname="another"),))
+    reply = sandbox.recompile(POINTWISE, [RecompileRequest(plan=each) for each in (wrong, right)])
+    refused, made = reply.made
+    assert refused.failure is not None
+    assert refused.failure.outcome is Outcome.UNSUPPORTED
+    assert made.failure is None
 
 
 @pytest.mark.parametrize("depth", Depth)
@@ -75,19 +113,6 @@ def test_registers_are_those_of_the_code_that_would_be_loaded(sandbox: Sandbox, 
     plan, blobs = plan_of(sandbox, asking, depth)
     assert plan.launches[0].grid == (registers, 1, 1)
     assert (b"tt.func public" in blobs[plan.kernels[0].binary or ""]) is (depth is not Depth.CODE)
-
-
-def test_what_one_child_compiled_is_not_compiled_by_the_next(sandbox: Sandbox) -> None:
-    """The plan is the same with it, nothing is new, and a kernel at other sizes is."""
-    asked = [request((8, 16), profile=Profile.DECLARED, compile=True)]
-    first = sandbox.record(POINTWISE, asked, compiled=())
-    assert len(first.compiled) == 1
-    again = sandbox.record(POINTWISE, asked, compiled=first.compiled)
-    assert again.compiled == ()
-    assert again.recordings == first.recordings
-    assert again.blobs == first.blobs
-    assert len(sandbox.record(POINTWISE, [*DECLARED, *asked], compiled=first.compiled).compiled) == 1
-    assert sandbox.record(POINTWISE, asked).compiled == ()
 
 
 def test_divisibility_is_told_to_the_compiler_at_the_declared_sizes_alone(sandbox: Sandbox) -> None:
