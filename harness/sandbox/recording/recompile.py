@@ -1,8 +1,8 @@
-"""Compiling a plan's kernels once more, from the source's text alone, in a child where no host code runs.
+"""Compiling plans' kernels from the source's text alone, in a child where no host code runs.
 
 The recording child compiled them too, but beside the candidate's host code, which can change what a compiler sees: a
-constant's value, a function of the kernel language, the compiler itself. Code that is made from the text by Triton is
-the same here, bit for bit, because line numbers and file names are left out of it. The text is cut as the interpreter's
+constant's value, a function of the kernel language, the compiler itself. What Triton makes of the text is the same
+here, bit for bit, because line numbers and file names are left out of it. The text is cut as the interpreter's
 is (`kernel_source`): the kernels, what they refer to, no statement with an effect.
 
 Triton calls a helper's code by its name and its arguments' types and constants, joined by underscores, and takes what
