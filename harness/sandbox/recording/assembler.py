@@ -1,12 +1,12 @@
 """Leave out of compiling what nobody will load: most of its time.
 
-How far a child compiles is a `Depth`. Whether a kernel compiles Triton's own passes say, up to the layouts of its values
-and the shared memory that they take; that far children go that run host code. The audit also has LLVM make PTX, once,
-from the text alone (`recompile`), without LLVM's optimiser, which refuses nothing; or all code, where a GPU loads it.
-The GPU IR takes the place of the loadable code, and its hash that of the code's. All is done where LLVM or `ptxas` is
-the first to read what the candidate wrote (inline assembly, options of its own), and where somebody asks for registers.
-What remains unknown without a GPU is an error of `ptxas` in PTX that LLVM wrote, and how long it takes; to training
-also what LLVM refuses of what Triton's passes accept.
+How far a child compiles is a `Depth`. Whether a kernel compiles Triton's own passes say, up to the layouts of its
+values and the shared memory that they take; that far children go that run host code. The audit also has LLVM make PTX,
+once, from the text alone (`recompile`), without LLVM's optimiser, which refuses nothing; or all code, where a GPU loads
+it. The GPU IR takes the place of the loadable code, and its hash that of the code's. All is done where LLVM or `ptxas`
+is the first to read what the candidate wrote (inline assembly, options of its own), and where somebody asks for
+registers. What remains unknown without a GPU is an error of `ptxas` in PTX that LLVM wrote, and how long it takes; to
+training also what LLVM refuses of what Triton's passes accept.
 """
 
 from __future__ import annotations

@@ -13,17 +13,23 @@ from tritonrl.core.outcome import Outcome
 from tritonrl.core.recipe.extensions import AUDIT, VerifierSpec
 from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Profile, Task
+from tritonrl.harness.bench.verifier.attacks import read_attack, read_tasks
 from tritonrl.harness.gpu.backend import CudaBackend
 from tritonrl.harness.reference.sizes.declared_sizes import with_declared
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.sandbox.wire import RecordReply, RecordRequest
 from tritonrl.harness.tasks.suites import task_from_file
 from tritonrl.harness.verification.checks import declared, past_bounds
-from tritonrl.harness.verification.checks.probes import gather_interpreted, gather_second_call
+from tritonrl.harness.verification.checks.probes import (
+    gather_interpreted,
+    gather_recompile,
+    gather_second_call,
+)
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.recordings import later_variants, probe_compile
 from tritonrl.harness.verification.verifier import Verifier
 from tritonrl.stages.checks.runs import RunsReport
+from tritonrl.stages.compile_stage import judge_compile
 from tritonrl.stages.funnel import find_runs, judge_full
 from tritonrl.stages.judge_run import judge_run
 
@@ -250,3 +256,25 @@ def test_arranged_values_are_looked_at_beside_a_gpu(verifier: Verifier) -> None:
     failure = judge_run(report)
     assert failure is not None
     assert (report.variant, failure.outcome) == (Variant.ARRANGED, Outcome.WRONG_VALUES)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_right"),
+    [("values/mutable_constant.py", False), ("heldout/w_effects_forged_in_the_plan.py", False), ("", True)],
+)
+def test_code_that_is_loaded_is_of_the_text_alone(verifier: Verifier, name: str, is_right: bool) -> None:
+    """What host code makes of a kernel is refused before anything is run, and what the text gives has its code."""
+    attack = read_attack(ROOT / "attacks" / name, name) if name else None
+    task = POINTWISE if attack is None else read_tasks([attack], [ROOT / "attacks/tasks"])[attack.task_id]
+    source = pointwise() if attack is None else attack.source
+    context = evolve(verifier.context, is_timed_elsewhere=True)
+    candidate = probe_compile(Candidate(task_id=task.task_id, source=source), task, context)
+    result = judge_compile(candidate)
+    assert result.outcome is (Outcome.PASSED if is_right else Outcome.DISGUISED)
+    report = candidate.evidence.compile
+    assert report is not None
+    plans = [recording.plan for recording in report.recordings if recording.plan is not None]
+    made = {kernel.binary for plan in plans for kernel in plan.kernels} - {None}
+    assert bool(made) is is_right
+    assert all((context.store.get_blob(each or "") or b"").startswith(b"\x7fELF") for each in made)
+    assert gather_recompile(candidate, task, context, AUDIT) is None
