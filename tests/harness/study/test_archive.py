@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +121,22 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     assert (unpacked.num_cells, unpacked.num_starts) == (0, 0)
     assert path.read_bytes() == before
     assert there.read("cells").height == 3
+
+
+@pytest.mark.parametrize(("name", "kind"), [("../outside", tarfile.REGTYPE), ("link", tarfile.SYMTYPE)])
+def test_what_is_no_file_of_a_run_is_refused(tmp_path: Path, name: str, kind: bytes) -> None:
+    """Neither a place beside the folder nor a link."""
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as archive:
+        member = tarfile.TarInfo(name)
+        member.type, member.linkname = kind, "/etc/hostname"
+        archive.addfile(member)
+    data, parts = held.getvalue(), tmp_path / "parts"
+    parts.mkdir()
+    (parts / f"archive-{hashlib.sha256(data).hexdigest()[:8]}-001-of-001.part").write_bytes(data)
+    with pytest.raises(UsageError, match="no file of a run"):
+        unpack(parts, Results(root=tmp_path / "there"))
+    assert not [path for path in tmp_path.rglob("*") if path.name in ("outside", "link")]
 
 
 def test_missing_and_spoilt_parts_are_refused(tmp_path: Path) -> None:
