@@ -26,7 +26,7 @@ from .operators import trace_operators
 from .reference import call_model, dtype_name, fake_reference
 from .sizes.declared_sizes import (
     PAST_BLOCK,
-    PAST_BLOCK_OF_ONE_ROW,
+    PAST_BLOCK_OF_A_PRODUCT,
     PAST_ROWS,
     accepted_remainders,
     find_batch_of_one,
@@ -208,7 +208,8 @@ class TaskFacts:
         if self.numbers(task):
             return ()
         ones = find_batch_of_one(task, self.remainder(task))
-        return (*ones, *self._past_block(task, ones, PAST_BLOCK_OF_ONE_ROW if ones else PAST_BLOCK, "numbers"))
+        is_product = bool(ones) and self.traits(task).num_products > 0
+        return (*ones, *self._past_block(task, ones, PAST_BLOCK_OF_A_PRODUCT if is_product else PAST_BLOCK, "numbers"))
 
     @keep()
     def inner_one(self, task: Task) -> Constants:

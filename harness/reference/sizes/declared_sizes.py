@@ -45,10 +45,10 @@ _PARTS_OF_ONE = (0.1, 0.5)
 _PARTS_IN_REACH = tuple(1.0 - number / 32 for number in range(1, 32))
 """Of the way, where the declared sizes are out of reach."""
 _TINY_BYTES, _TINY_FLOPS = 1 << 18, 1.5e6
-PAST_BLOCK, PAST_BLOCK_OF_ONE_ROW, PAST_ROWS = 1025, 1027, 129
+PAST_BLOCK, PAST_BLOCK_OF_A_PRODUCT, PAST_ROWS = 1025, 1027, 129
 """One more than the largest usual block of elements, and of rows, each of which may be a program of its own.
 
-Of a single row a product may have a last factor near zero, with which a block that is left out does not show: three
+A product with a single row may have a last factor near zero, with which a block that is left out does not show: three
 are not.
 """
 _MOST_OF_ONE_BLOCK = 512

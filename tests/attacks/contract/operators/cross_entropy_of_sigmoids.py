@@ -4,6 +4,7 @@ Mechanism: own
 Task: bce_with_logits
 Outcome: wrong_values
 Stage: full
+Also: not_finite@full
 """
 
 import torch

@@ -4,6 +4,7 @@ Mechanism: own
 Task: sum_of_squares_product
 Outcome: wrong_values
 Stage: full
+Also: wrong_values@tiny
 """
 
 import torch
