@@ -14,7 +14,7 @@ from .named_sizes import calculate
 from .parsing import UNPARSABLE, parse
 
 LEAST_BOUND, MOST_BOUND = 4, 1 << 24
-"""Smaller integers count axes, taps and components, and larger ones bound no size that anybody runs for this."""
+"""Smaller integers count axes, taps and components, and larger ones bound no size or product that is run for this."""
 MOST_BOUNDS = 256
 _LARGEST = {"int8": 127, "uint8": 255, "int16": 32767, "uint16": 65535, "bfloat16": 256, "float16": 2048}
 """Up to where a dtype holds each whole number."""

@@ -34,7 +34,7 @@ _MOST_GROWTH, LEAST_GROWTH = 2.2, 1.1
 """Of sizes beyond the declared ones: of what is affordable, and of what takes more than that already."""
 _QUICK_BYTES, _QUICK_FLOPS = 32 << 20, 1e10
 """At such declared sizes all variants are run on a GPU: their inputs are drawn and transformed by a processor."""
-_FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
+FREE_BYTES, _FREE_FLOPS = 4 << 20, 1e8
 """So much is quick whatever the declared sizes take."""
 _FREE_LENGTH = 1 << 13
 """So many elements a program may go through, one after the other, in a second or two of the interpreter."""
@@ -111,7 +111,7 @@ def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tup
     declared, num_bytes = trace_declared(task)
     num_bytes, num_flops = _find_peak(declared, num_bytes)
     most_work = max(_MOST_WORK_BYTES, LEAST_GROWTH * measure_work(declared))
-    most_bytes = min(MOST_BYTES, max(_FREE_BYTES, _MOST_GROWTH * num_bytes))
+    most_bytes = min(MOST_BYTES, max(FREE_BYTES, _MOST_GROWTH * num_bytes))
     most_flops = min(_MOST_FLOPS, max(_FREE_FLOPS, _MOST_GROWTH * num_flops))
     for proposal in proposals:
         try:
@@ -202,7 +202,7 @@ def find_whole_blocks(task: Task, movable: Constants) -> Constants:
     return ()
 
 
-def runs_quickly_with(task: Task, sizes: Constants, is_short: bool = False, most_bytes: int = _FREE_BYTES) -> bool:
+def runs_quickly_with(task: Task, sizes: Constants, is_short: bool = False, most_bytes: int = FREE_BYTES) -> bool:
     """Whether the reference accepts sizes that are quick whatever the declared ones take.
 
     With `is_short`, no program goes through many elements of a product either.

@@ -19,11 +19,11 @@ from attrs import frozen
 
 from ....core.task import Constants, Task
 from ....core.text.named_sizes import read_sizes
-from .declared_sizes import find_growing, runs_quickly_with
+from .declared_sizes import FREE_BYTES, find_growing, runs_quickly_with
 from .uneven import make_uneven
 
 _MOST_SIZES, _LEAST_OF_EACH = 6, 2
-_MOST_BYTES, _MOST_BYTES_OF_PRODUCTS = 4 << 20, 64 << 20
+_MOST_BYTES_OF_PRODUCTS = 64 << 20
 _ROUNDS = 8
 """Dimensions that reach what they may grow to leave the rest of a product to others, so often at most."""
 _MOST_PARTS = 16
@@ -40,7 +40,7 @@ def find_past_bounds(task: Task, bounds: Sequence[int], seed: int) -> tuple[Cons
     ]
     most = max(_MOST_SIZES, _LEAST_OF_EACH * len(names))
     in_turns = chain.from_iterable(zip_longest(*orders, fillvalue=()))
-    found = list(islice(_find_accepted(task, in_turns, _MOST_BYTES), most))
+    found = list(islice(_find_accepted(task, in_turns, FREE_BYTES), most))
     groups = [names] if len(names) > 1 else []
     groups += [sorted(draw.sample(names, 2))] if len(names) > 2 else []
     products = [_Product(task=task, names=tuple(group), declared=declared).propose(bounds) for group in groups]
@@ -93,23 +93,16 @@ class _Dimension:
     def _move_twice(self, others: Constants) -> tuple[Constants, ...]:
         """Past twice the declared size, in whole parts where it must be."""
         most = 2 * self.declared[self.name]
-        return self._beside(
-            others,
-            [
-                make_uneven(most + 1),
-                *(most // part * part + part for part in _find_parts(self.declared, others, self.name)),
-            ],
-        )
+        parts = _find_parts(self.declared, others, self.name)
+        return self._beside(others, [make_uneven(most + 1), *(most // part * part + part for part in parts)])
 
     def _move(self, size: int) -> tuple[Constants, ...]:
         """This size beside small ones, or beside tiny ones where it is no larger, or as many parts as that."""
         most = 2 * self.declared[self.name]
         is_small = size <= dict(self.task.small).get(self.name, 0)
         others = self.task.tiny if is_small else self.task.small
-        return self._beside(
-            others,
-            [size, *(size * part for part in _find_parts(self.declared, others, self.name) if size * part <= most)],
-        )
+        parts = _find_parts(self.declared, others, self.name)
+        return self._beside(others, [size, *(size * part for part in parts if size * part <= most)])
 
     def _beside(self, others: Constants, wanted: Sequence[int]) -> tuple[Constants, ...]:
         kept = tuple(pair for pair in others if pair[0] != self.name)

@@ -30,10 +30,10 @@ class KnownCode:
         self._new: dict[str, bytes] = {}
         self._making: tuple[str, dict[str, Any]] | None = None
 
-    def begin(self, frames: Sequence[bytes] | None) -> None:
-        """Use what earlier children have made, from now on in this process; None: use nothing."""
-        self._is_used = frames is not None
-        self._known = {str(decode(frame)[0]["key"]): bytes(frame) for frame in frames or ()}
+    def begin(self, frames: Sequence[bytes]) -> None:
+        """Use what earlier children have made, from now on in this process; before, nothing is used or kept."""
+        self._is_used = True
+        self._known = {str(decode(frame)[0]["key"]): bytes(frame) for frame in frames}
 
     def find(self, text: str, metadata: dict[str, Any]) -> bytes | None:
         """Return the code of GPU IR without places and complete its metadata; None where it has to be made."""
