@@ -44,6 +44,9 @@ QUIET_S = 5.0
 """Longer than one candidate takes, start included: gathering is worth less than what it holds up there."""
 JOBS_WORTH_GATHERING = 40
 """So many jobs from huge pages save what moving the memory there takes: some 10 ms of each, against 0.2 to 0.4 s."""
+SHADOWED = 8
+"""Addresses over memory of interpreting children, which run no host code: each element, of one byte at least, has some
+thirty more for who accessed it when, and a sample of programs touches few of them."""
 CONFINED = b"C"
 """First byte of an answer: from here on, what goes wrong is the candidate's doing and not the sandbox's."""
 
@@ -68,10 +71,13 @@ class _Job:
 class Zygote:
     """Accepts jobs, watches children and replies, in one loop."""
 
-    def __init__(self, control: socket.socket, protections: Protections, perform: wire.Perform) -> None:
+    def __init__(
+        self, control: socket.socket, protections: Protections, perform: wire.Perform, times_memory: int = 1
+    ) -> None:
         self.control = control
         self.protections = protections
         self.perform = perform
+        self.times_memory = times_memory
         self.jobs: set[_Job] = set()
         self.num_jobs = 0
         self.is_gathered = False
@@ -173,7 +179,7 @@ class Zygote:
         os.closerange(3, answer)
         os.closerange(answer + 1, 1024)
         connection.detach()
-        confinement.confine(limits, self.protections, order["scratch"])
+        confinement.confine(limits, self.protections, order["scratch"], self.times_memory)
         os.write(answer, CONFINED)
         for name in ("HOME", "TMPDIR", "TRITON_HOME", "TRITON_CACHE_DIR"):
             os.environ[name] = order["scratch"]
@@ -326,7 +332,7 @@ def _be_zygote(control: socket.socket, request: bytes, _: list[int]) -> None:
     gc.collect()
     gc.freeze()
     control.send(json.dumps({"ready": asdict(protections)}).encode())
-    Zygote(control, protections, perform).serve()
+    Zygote(control, protections, perform, SHADOWED if order["mode"] == "interpret" else 1).serve()
 
 
 def _prepare(mode: str, target: str, scratch: str) -> wire.Perform:

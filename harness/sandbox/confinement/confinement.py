@@ -149,8 +149,11 @@ def _succeeds(attempt: Callable[[], None]) -> bool:
     return os.waitpid(pid, 0)[1] == 0
 
 
-def confine(limits: LimitsConfig, protections: Protections, scratch: str) -> None:
-    """Confine the calling process for good; `scratch` is the one folder that it may write to."""
+def confine(limits: LimitsConfig, protections: Protections, scratch: str, times_memory: int = 1) -> None:
+    """Confine the calling process for good; `scratch` is the one folder that it may write to.
+
+    Its addresses are limited to so many times what it may use of the memory, if somebody watches what it uses.
+    """
     os.setsid()
     if protections.user_namespace:
         _enter_own_user_namespace()
@@ -165,7 +168,8 @@ def confine(limits: LimitsConfig, protections: Protections, scratch: str) -> Non
     if not protections.pid_namespace:
         syscalls.control_process(syscalls.PR_SET_CHILD_SUBREAPER, 1)  # daemons stay below this process
     os.chdir(scratch)
-    _set_limits(limits, 0 if protections.user_namespace else _num_other_tasks())
+    address_mb = limits.memory_mb * (times_memory if protections.own_proc else 1)
+    _set_limits(limits, address_mb, 0 if protections.user_namespace else _num_other_tasks())
     syscalls.control_process(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     syscalls.drop_capabilities()
     if protections.landlock:
@@ -206,10 +210,10 @@ def _map_ids(uid: int, gid: int) -> None:
             file.write(text)
 
 
-def _set_limits(limits: LimitsConfig, num_other_tasks: int) -> None:
+def _set_limits(limits: LimitsConfig, address_mb: int, num_other_tasks: int) -> None:
     with open("/proc/self/statm") as file:
         mapped_bytes = int(file.read().split()[0]) * resource.getpagesize()
-    memory = mapped_bytes + (limits.memory_mb << 20)  # torch's libraries and reservations are mapped already
+    memory = mapped_bytes + (address_mb << 20)  # torch's libraries and reservations are mapped already
     for kind, value in (
         (resource.RLIMIT_CPU, limits.cpu_s),
         (resource.RLIMIT_AS, memory),

@@ -12,7 +12,7 @@ from tritonrl.core.run import RunRequest, RunResult
 from tritonrl.harness.sandbox.sandbox import Sandbox
 
 from ..conftest import only, request
-from ..kernels import HEADER
+from ..kernels import HEADER, POINTWISE
 
 COPY = "tl.store(y_ptr + at, tl.load(x_ptr + at, mask=at < n), mask=at < n)"
 
@@ -105,6 +105,17 @@ def test_programs_run_in_reverse_where_that_is_asked(sandbox: Sandbox) -> None:
     )
     assert values(run(sandbox, body, num_programs=5)) == [500.0, 511.0, 522.0, 533.0, 544.0]
     assert values(run(sandbox, body, num_programs=5, reverse=True)) == [540.0, 531.0, 522.0, 513.0, 504.0]
+
+
+def test_a_few_programs_of_large_buffers_need_no_memory_for_the_rest(sandbox: Sandbox) -> None:
+    """Who accessed each of 80 million elements would fill more than the limit, if it were written for all of them."""
+    num = 40 << 20
+    plan = only(sandbox.record(POINTWISE, [request((num,), dtype="float16")])).plan
+    assert plan is not None
+    asked = RunRequest(variant=Variant.DECLARED, plan=plan, storages={0: bytes(2 * num)}, seed=1, num_programs=4)
+    reply = sandbox.run(POINTWISE, [asked])
+    assert reply.failure is None, reply.failure
+    assert reply.results[0].failure is None, reply.results[0].failure
 
 
 @pytest.mark.parametrize(
