@@ -72,6 +72,8 @@ def agreement(
     config, jobs = set_up(settings, jobs)
     figures = measure_agreement(config, candidates, seed, jobs)
     print_figures(figures, as_json)
+    if figures.num_candidates < figures.num_asked or not figures.num_asked:
+        raise KeyboardInterrupt
     raise typer.Exit(1 if figures.num_agreeing < LEAST_AGREEMENT * figures.num_candidates else 0)
 
 

@@ -9,10 +9,10 @@ audit asks the interpreter too, and would agree with it as far as that goes, so 
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from attrs import evolve, frozen
 
@@ -20,7 +20,7 @@ from ....core.config import Backend, Config
 from ....core.recipe.extensions import AUDIT
 from ....core.statistics.intervals import Interval, wilson_interval
 from ....core.verdict import Verdict
-from ...verification.verifier import open_verifier
+from ...verification.verifier import Verifier, open_verifier
 from ..verifier.mix import Kind, Labelled
 from ..verifier.verify import make_mix
 from ..watching import RunningCount
@@ -42,9 +42,13 @@ class Disagreement:
 
 @frozen(kw_only=True)
 class BackendFigures:
-    """`same_outcome` counts candidates with the same outcome at the same stage."""
+    """`same_outcome` counts candidates with the same outcome at the same stage.
+
+    Where it was interrupted, fewer than the `num_asked` that were asked for have a verdict of each backend.
+    """
 
     seed: int
+    num_asked: int
     num_candidates: int
     num_accepted: dict[str, int]
     num_agreeing: int
@@ -57,30 +61,41 @@ class BackendFigures:
 
 
 def measure_agreement(config: Config, num_candidates: int, seed: int, jobs: int) -> BackendFigures:
-    """Verify `num_candidates` candidates by both backends; raises UsageError where there is no GPU."""
+    """Verify `num_candidates` candidates by both backends; raises UsageError where there is no GPU.
+
+    An interrupt ends it early.
+    """
     seconds: dict[str, float] = {}
-    verdicts: dict[str, list[Verdict]] = {}
+    interpreted: dict[int, Verdict] = {}
+    executed: dict[int, Verdict] = {}
     mix: list[Labelled] = []
-    for backend in reversed(BACKENDS):
-        own = evolve(config.verifier, backend=backend, timing="none", cross_check_interpreter=False)
-        chosen = evolve(config, verifier=own)
-        with open_verifier(chosen) as verifier:
-            verifier.get_ready(jobs)
-            if not mix:
-                # four of a task's ten candidates get so far
-                mix = [c for c in make_mix(verifier, -(-num_candidates // 8), seed, jobs) if _reaches_a_kernel(c)]
-                mix = mix[:num_candidates]
-            began = time.perf_counter()
-            pairs = [(c.task, c.source) for c in mix]
-            count = RunningCount(len(pairs), "as the GPU says" if verdicts else "accepted by the GPU")
-            note = partial(_note, count, verdicts.get("cuda"))
-            verdicts[backend] = verifier.verify_many(pairs, AUDIT, jobs, note)
-            seconds[backend] = time.perf_counter() - began
-    return compare_verdicts(mix, verdicts["interpret"], verdicts["cuda"], seed, seconds)
+    with contextlib.suppress(KeyboardInterrupt):
+        for backend in reversed(BACKENDS):
+            own = evolve(config.verifier, backend=backend, timing="none", cross_check_interpreter=False)
+            with open_verifier(evolve(config, verifier=own)) as verifier:
+                verifier.get_ready(jobs)
+                if not mix:
+                    # four of a task's ten candidates get so far
+                    mix = [c for c in make_mix(verifier, -(-num_candidates // 8), seed, jobs) if _reaches_a_kernel(c)]
+                    mix = mix[:num_candidates]
+                began = time.perf_counter()
+                found, others = (interpreted, executed) if backend == "interpret" else (executed, {})
+                _judge(verifier, mix, jobs, found, others)
+                seconds[backend] = time.perf_counter() - began
+    return compare_verdicts(mix, interpreted, executed, seed, seconds)
 
 
-def _note(count: RunningCount, others: Sequence[Verdict] | None, index: int, verdict: Verdict) -> None:
-    count.note(verdict.correct == (others is None or others[index].correct))
+def _judge(
+    verifier: Verifier, mix: Sequence[Labelled], jobs: int, found: dict[int, Verdict], others: Mapping[int, Verdict]
+) -> None:
+    """Fill in what is found, and say how much of it is as others found, or right where there are none."""
+    count = RunningCount(len(mix), "as the GPU says" if others else "accepted by the GPU")
+
+    def note(index: int, verdict: Verdict) -> None:
+        found[index] = verdict
+        count.note(verdict.correct == (not others or others[index].correct))
+
+    verifier.verify_many([(each.task, each.source) for each in mix], AUDIT, jobs, note)
 
 
 def _reaches_a_kernel(candidate: Labelled) -> bool:
@@ -89,13 +104,14 @@ def _reaches_a_kernel(candidate: Labelled) -> bool:
 
 def compare_verdicts(
     mix: Sequence[Labelled],
-    interpreted: Sequence[Verdict],
-    executed: Sequence[Verdict],
+    interpreted: Mapping[int, Verdict],
+    executed: Mapping[int, Verdict],
     seed: int,
     seconds: dict[str, float],
 ) -> BackendFigures:
-    """What two lists of verdicts on the same candidates have in common."""
-    pairs = list(zip(interpreted, executed, strict=True))
+    """What verdicts on the same candidates, by their places in the mix, have in common."""
+    both = [index for index in range(len(mix)) if index in interpreted and index in executed]
+    pairs = [(interpreted[index], executed[index]) for index in both]
     agreeing = sum(one.correct == other.correct for one, other in pairs)
     different = Counter(
         f"{one.where} / {other.where}"
@@ -104,20 +120,21 @@ def compare_verdicts(
     )
     return BackendFigures(
         seed=seed,
+        num_asked=len(mix),
         num_candidates=len(pairs),
-        num_accepted={"interpret": sum(v.correct for v in interpreted), "cuda": sum(v.correct for v in executed)},
+        num_accepted={"interpret": sum(v.correct for v, _ in pairs), "cuda": sum(v.correct for _, v in pairs)},
         num_agreeing=agreeing,
         same_outcome=sum(one.where == other.where for one, other in pairs),
         agreement=wilson_interval(agreeing, len(pairs)),
         disagreements=tuple(
             Disagreement(
-                task_id=candidate.task.task_id,
+                task_id=mix[index].task.task_id,
                 candidate=one.candidate[:12],
-                spoil=candidate.spoil,
+                spoil=mix[index].spoil,
                 interpret=_describe(one),
                 cuda=_describe(other),
             )
-            for candidate, (one, other) in zip(mix, pairs, strict=True)
+            for index, (one, other) in zip(both, pairs, strict=True)
             if one.correct != other.correct
         ),
         outcome_pairs=tuple(different.most_common(8)),

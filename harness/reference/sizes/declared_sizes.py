@@ -95,11 +95,11 @@ def find_beyond(task: Task, movable: Constants) -> Constants:
     return next((found for found, _ in _find_affordable(task, _propose(sizes))), ()) if sizes else ()
 
 
-def find_growing(task: Task, movable: Constants = ()) -> dict[str, int]:
+def find_growing(task: Task, movable: Constants = (), least: int = _LEAST_SIZE) -> dict[str, int]:
     """Return the declared sizes of what may grow: what may be moved, and batches that are as small sizes are."""
     declared = read_sizes(task.source)
     names = dict.fromkeys(name for name, _ in (*movable, *task.tiny))
-    return {name: declared[name] for name in names if declared.get(name, 0) >= _LEAST_SIZE}
+    return {name: declared[name] for name in names if declared.get(name, 0) >= least}
 
 
 def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tuple[Constants, Sequence[EagerOperator]]]:

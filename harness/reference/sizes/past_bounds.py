@@ -22,6 +22,8 @@ from ....core.text.named_sizes import read_sizes
 from .declared_sizes import FREE_BYTES, find_growing, runs_quickly_with
 from .uneven import make_uneven
 
+_LEAST_SIZE = 8
+"""Channels and states may be so few; what is smaller counts taps."""
 _MOST_SIZES, _LEAST_OF_EACH = 6, 2
 _MOST_BYTES_OF_PRODUCTS = 64 << 20
 _ROUNDS = 8
@@ -33,7 +35,7 @@ _MOST_PARTS = 16
 def find_past_bounds(task: Task, bounds: Sequence[int], seed: int) -> tuple[Constants, ...]:
     """Return a few sets of sizes that the reference accepts, each with the dimensions that are moved first."""
     declared, draw = read_sizes(task.source), random.Random(seed)
-    names = sorted(find_growing(task))
+    names = sorted(find_growing(task, least=_LEAST_SIZE))
     orders = [
         _Dimension(task=task, name=name, declared=declared).propose(bounds, draw)
         for name in draw.sample(names, len(names))

@@ -59,12 +59,22 @@ def test_agreement_is_about_acceptance_and_reasons_are_counted_apart() -> None:
     mix = [Labelled(task=TASK, source=str(n), kind=Kind.WRONG, spoil="spoilt") for n in range(3)]
     accepted, wrong = verdict(Outcome.PASSED, Stage.TIMING), verdict(Outcome.WRONG_VALUES, Stage.FULL)
     early = verdict(Outcome.NOT_FINITE, Stage.TINY)
-    figures = compare_verdicts(mix, [accepted, wrong, wrong], [accepted, early, accepted], 0, {})
+    executed = dict(enumerate([accepted, early, accepted]))
+    figures = compare_verdicts(mix, dict(enumerate([accepted, wrong, wrong])), executed, 0, {})
     assert (figures.num_agreeing, figures.same_outcome) == (2, 1)
     assert figures.num_accepted == {"interpret": 1, "cuda": 2}
     (listed,) = figures.disagreements
     assert (listed.interpret, listed.cuda) == ("wrong_values@full: why", "passed@timing")
     assert figures.outcome_pairs == (("wrong_values@full / not_finite@tiny", 1),)
+
+
+def test_agreement_that_is_cut_off_is_about_what_both_have_judged() -> None:
+    """The others were asked for, and are no disagreements."""
+    mix = [Labelled(task=TASK, source=str(n), kind=Kind.WRONG, spoil="spoilt") for n in range(3)]
+    wrong = verdict(Outcome.WRONG_VALUES, Stage.FULL)
+    figures = compare_verdicts(mix, {1: verdict(Outcome.PASSED, Stage.TIMING)}, {0: wrong, 1: wrong}, 0, {})
+    assert (figures.num_asked, figures.num_candidates, figures.num_agreeing) == (3, 1, 0)
+    assert [each.candidate for each in figures.disagreements] == [wrong.candidate[:12]]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
