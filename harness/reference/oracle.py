@@ -61,7 +61,8 @@ from .reference import (
 from .task_facts import TaskFacts, count_bytes, keep
 from .values import Structure, cancel, counterweigh, is_in_range, make_alike, restore, transform, values_of
 
-_SHARE_OF_SCALE = 1e-2
+SHARE_OF_SCALE = 1e-2
+"""Of what results are elsewhere: where all are next to nothing, errors are measured by so much of that."""
 
 
 @frozen(kw_only=True)
@@ -386,4 +387,4 @@ class Oracle(TaskFacts):
         if spec.variant not in HIDDEN_VARIANTS or spec.stream != original.stream or abs(spec.scale) < 1.0:
             return ()
         ordinary = self.expected(task, original, seeded_parameters)
-        return tuple(_SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
+        return tuple(SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)

@@ -47,7 +47,7 @@ from ....stages.roofline import ITEM_BYTES
 from ....stages.tolerance import find_scale
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import variants_of
-from ...reference.oracle import ExpectedRun
+from ...reference.oracle import SHARE_OF_SCALE, ExpectedRun
 from ...reference.sizes.declared_sizes import LEAST_GROWTH, measure_work
 from ..context import VerifierContext
 from ..recordings import later_variants
@@ -374,6 +374,7 @@ class Sampler:
         tainted = (b"",) * len(result.outputs) if is_scan else result.tainted
         if {len(result.outputs), len(result.written), len(tainted), len(expected.expected)} != {len(plan.outputs)}:
             return None
+        part = 1.0 if self.is_excused else SHARE_OF_SCALE if self.request.variant is Variant.ARRANGED else 0.0
         outputs = []
         for number, (view, wanted) in enumerate(zip(plan.outputs, expected.expected, strict=True)):
             read = read_writers if is_scan else read_bits
@@ -390,7 +391,7 @@ class Sampler:
                     dtype=view.dtype,
                     expected_dtype=expected.dtypes[number],
                     share_of_tolerance=expected.share_of_tolerance,
-                    least_scale=find_scale(wanted) if self.is_excused else 0.0,
+                    least_scale=part * find_scale(wanted) if part else 0.0,
                     integer_range=expected.integer_ranges[number] if expected.integer_ranges else None,
                 )
             )
