@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 _DYNAMO = "torch._dynamo"
+_SOURCES = f"{_DYNAMO}.source"
 _SYMBOLS = "torch.fx.experimental.symbolic_shapes"
 _DISTRIBUTED = "torch.distributed.tensor"
 _LOADING = threading.RLock()
@@ -29,13 +30,14 @@ _WITHOUT_SYMBOLS: Mapping[str, Callable[..., Any]] = {
     "_iterate_exprs": lambda _: (),
     "has_free_symbols": lambda _: False,
     "has_free_unbacked_symbols": lambda _: False,
-    "has_guarding_hint": lambda _: True,
-    "is_nested_int": lambda _: False,
+    **dict.fromkeys(("has_guarding_hint", "has_hint"), lambda _: True),
+    **dict.fromkeys(("is_nested_int", "is_symbolic"), lambda _: False),
+    "size_hint": lambda size: size,
     "sym_and": lambda *conditions: all(conditions),
     "sym_eq": lambda one, other: one == other or (type(one) is not int and list(one) == list(other)),
     "sym_or": lambda *conditions: any(conditions),
 }
-"""What others return for known conditions and sizes, and for tensors of such sizes."""
+"""What others return for known conditions and sizes, and for tensors of such sizes; each PyTorch has most of them."""
 
 
 def _is_known(value: Any) -> bool:
@@ -99,7 +101,7 @@ def import_torch(is_own: bool = False) -> None:
     if is_collecting:
         gc.enable()
     if _DYNAMO not in sys.modules:
-        _put_off_dynamo()
+        _put_off_dynamo(is_own)
     if not is_own:
         return
     gc.freeze()
@@ -111,7 +113,7 @@ def import_torch(is_own: bool = False) -> None:
         _Lazy(_DISTRIBUTED, {"DTensor": type("_NoTensor", (), {})})
 
 
-def _put_off_dynamo() -> None:
+def _put_off_dynamo(is_own: bool) -> None:
     left_alone: list[Any] = []
 
     def disable(function: Any = None, recursive: bool = True, **options: Any) -> Any:
@@ -125,11 +127,17 @@ def _put_off_dynamo() -> None:
     def let_go() -> None:
         for function in left_alone:
             delattr(function, "__dynamo_disable")  # where `torch._compile` keeps what `disable` returns
+        if is_own:
+            del sys.modules[_SOURCES]
 
     lazy = _Lazy(_DYNAMO, {"disable": disable}, let_go)
     vars(lazy)["left_alone"] = left_alone
     vars(lazy)["__path__"] = lazy.__spec__.submodule_search_locations  # type: ignore[union-attr]
     importlib.import_module(f"{_DYNAMO}.config")
+    if is_own:
+        # what a tensor that becomes one without values comes from, which is told to nobody where no size is a symbol
+        unknown = type("_Unknown", (), {"__init__": lambda *_: None})
+        _Lazy(_SOURCES, dict.fromkeys(("AttrSource", "ConstantSource", "RandomValueSource"), unknown))
     del vars(lazy)["__path__"]
 
 

@@ -66,10 +66,16 @@ from tritonrl.harness.torch_start import _WITHOUT_SYMBOLS
 with FakeTensorMode():
     drawn = torch.softmax(torch.nn.Linear(3, 4)(torch.randn(2, 3)), dim=-1)
     assert (torch.empty_like(drawn).expand(5, 2, 4) + drawn.sum()).clone().shape == (5, 2, 4)
+    assert torch.nn.BatchNorm1d(4)(torch.tensor([[1.0] * 4, [2.0] * 4]).requires_grad_()[:]).shape == (2, 4)
 assert "sympy.core" not in sys.modules
+assert "torch._dynamo.eval_frame" not in sys.modules
 assert "torch.distributed.tensor._api" not in sys.modules
+with open(lazy.__file__) as file:
+    text = file.read()
+OWN = [name for name in _WITHOUT_SYMBOLS if f"\\ndef {name}(" in text]
 CALLS = [
-    *((name, (known,)) for name in _WITHOUT_SYMBOLS if name != "sym_eq" for known in (False, True)),
+    *((name, (known,)) for name in OWN if name not in ("sym_eq", "size_hint") for known in (False, True)),
+    *((name, (2,)) for name in OWN if name == "size_hint"),
     *(("sym_eq", each) for each in ((2, 2), (2, 3), ((2, 3), [2, 3]), ((2, 3), [2]), (torch.Size([2]), (2,)))),
     *((name, each) for name in ("sym_and", "sym_or") for each in ((True, False), (True, True), (False, False))),
     *((name, (drawn,)) for name in ("_iterate_exprs", "has_free_symbols", "has_free_unbacked_symbols")),
@@ -77,7 +83,7 @@ CALLS = [
 
 def call_each():
     found = (getattr(lazy, name)(*given) for name, given in CALLS)
-    return [each if type(each) is bool else list(each) for each in found]
+    return [each if type(each) in (bool, int) else list(each) for each in found]
 
 found = call_each()
 assert "sympy.core" not in sys.modules
@@ -99,7 +105,8 @@ assert not hasattr(lazy, "no_such_thing")
 SYMBOLS_USES = (
     "assert not free_unbacked_symbols([1])",
     "from torch.fx.experimental.symbolic_shapes import ShapeEnv",
-    "import torch; torch.compile(lambda x: x + 1, backend='eager', dynamic=True)(torch.ones(2))",
+    "import torch; torch.compile(lambda x: x + 1, backend='eager', dynamic=True)(torch.ones(2)); "
+    "assert issubclass(torch._dynamo.source.ConstantSource, torch._guards.Source)",
     "import threading as t; T = [t.Thread(target=lambda: lazy.guard_bool(True)) for _ in range(4)]; "
     "[one.start() for one in T]; [one.join() for one in T]; assert lazy.guard_bool(True)",
 )
