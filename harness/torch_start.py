@@ -8,12 +8,13 @@ else of them is asked for; all but the first in processes of ours alone.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.util
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -101,10 +102,12 @@ def import_torch(is_own: bool = False) -> None:
     if is_collecting:
         gc.enable()
     if _DYNAMO not in sys.modules:
-        _put_off_dynamo(is_own)
+        _put_off_dynamo()
     if not is_own:
         return
     gc.freeze()
+    if isinstance(sys.modules[_DYNAMO], _Lazy) and _SOURCES not in sys.modules:
+        _put_off_sources()
     if _SYMBOLS not in sys.modules:
         _put_off_symbols()
     if "sympy" not in sys.modules:
@@ -113,7 +116,7 @@ def import_torch(is_own: bool = False) -> None:
         _Lazy(_DISTRIBUTED, {"DTensor": type("_NoTensor", (), {})})
 
 
-def _put_off_dynamo(is_own: bool) -> None:
+def _put_off_dynamo() -> None:
     left_alone: list[Any] = []
 
     def disable(function: Any = None, recursive: bool = True, **options: Any) -> Any:
@@ -127,18 +130,29 @@ def _put_off_dynamo(is_own: bool) -> None:
     def let_go() -> None:
         for function in left_alone:
             delattr(function, "__dynamo_disable")  # where `torch._compile` keeps what `disable` returns
-        if is_own:
+        if isinstance(sys.modules.get(_SOURCES), _Lazy):
             del sys.modules[_SOURCES]
 
     lazy = _Lazy(_DYNAMO, {"disable": disable}, let_go)
     vars(lazy)["left_alone"] = left_alone
-    vars(lazy)["__path__"] = lazy.__spec__.submodule_search_locations  # type: ignore[union-attr]
-    importlib.import_module(f"{_DYNAMO}.config")
-    if is_own:
-        # what a tensor that becomes one without values comes from, which is told to nobody where no size is a symbol
-        unknown = type("_Unknown", (), {"__init__": lambda *_: None})
-        _Lazy(_SOURCES, dict.fromkeys(("AttrSource", "ConstantSource", "RandomValueSource"), unknown))
+    with _searching(lazy):
+        importlib.import_module(f"{_DYNAMO}.config")
+
+
+@contextlib.contextmanager
+def _searching(lazy: ModuleType) -> Iterator[None]:
+    """Let parts of a package be found that is not loaded."""
+    assert lazy.__spec__ is not None
+    vars(lazy)["__path__"] = lazy.__spec__.submodule_search_locations
+    yield
     del vars(lazy)["__path__"]
+
+
+def _put_off_sources() -> None:
+    """Say nothing of where a tensor is from that becomes one without values: nobody asks where no size is a symbol."""
+    unknown = type("_Unknown", (), {"__init__": lambda *_: None})
+    with _searching(sys.modules[_DYNAMO]):
+        _Lazy(_SOURCES, dict.fromkeys(("AttrSource", "ConstantSource", "RandomValueSource"), unknown))
 
 
 def _put_off_symbols() -> None:

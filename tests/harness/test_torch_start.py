@@ -57,6 +57,7 @@ SYMBOLS = """
 import os
 import sys
 from tritonrl.harness.torch_start import import_torch
+import_torch()  # as modules do that others import too
 import_torch(is_own=True)
 import torch
 import torch.fx.experimental.symbolic_shapes as lazy
