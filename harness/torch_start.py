@@ -112,6 +112,7 @@ def import_torch(is_own: bool = False) -> None:
         _put_off_symbols()
     if "sympy" not in sys.modules:
         _Lazy("sympy", {"Basic": type("_NoSymbol", (), {})})
+        _Lazy("torch.utils._sympy.functions", {"Max": max})
     if _DISTRIBUTED not in sys.modules:
         _Lazy(_DISTRIBUTED, {"DTensor": type("_NoTensor", (), {})})
 

@@ -67,6 +67,7 @@ from tritonrl.harness.torch_start import _WITHOUT_SYMBOLS
 with FakeTensorMode():
     drawn = torch.softmax(torch.nn.Linear(3, 4)(torch.randn(2, 3)), dim=-1)
     assert (torch.empty_like(drawn).expand(5, 2, 4) + drawn.sum()).clone().shape == (5, 2, 4)
+    assert torch.add(torch.empty(3, 4).t().half(), torch.empty(4, 3)).dtype is torch.float32
     assert torch.nn.BatchNorm1d(4)(torch.tensor([[1.0] * 4, [2.0] * 4]).requires_grad_()[:]).shape == (2, 4)
 assert "sympy.core" not in sys.modules
 assert "torch._dynamo.eval_frame" not in sys.modules
