@@ -243,6 +243,14 @@ def read_sizes(source: str) -> dict[str, int]:
     return read_constants(name_sizes(source))
 
 
+def read_input_sizes(source: str) -> dict[str, int]:
+    """Return those of `read_sizes` that `get_inputs` names."""
+    named = name_sizes(source)
+    functions = [node for node in parse(named).body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs"]
+    names = {node.id for function in functions for node in ast.walk(function) if isinstance(node, ast.Name)}
+    return {name: size for name, size in read_constants(named).items() if name in names}
+
+
 def with_constants(source: str, constants: Constants) -> str:
     """Rewrite these constants of a source, and nothing else changed.
 

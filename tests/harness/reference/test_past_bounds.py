@@ -74,7 +74,9 @@ def test_both_dimensions_pass_their_bounds() -> None:
 
 
 def test_small_dimensions_stay() -> None:
-    """Constants that count heads, taps and groups are no sizes that a block could hold."""
+    """Constants that count heads, taps and groups are no sizes that a block could hold; a batch of eight is one."""
     names = {sizes[0][0] for sizes in find_past_bounds(TASK, (4, 5, 6), 0)}
     assert names <= {"CHANNELS", "LENGTH"}
+    few = with_quick_sizes(evolve(TASK, source=SOURCE.replace("BATCH = 4", "BATCH = 8")), {**DECLARED, "BATCH": 8})
+    assert "BATCH" in {sizes[0][0] for sizes in find_past_bounds(few, (4, 5, 6), 0)}
     assert not find_past_bounds(evolve(TASK, tiny=()), (64,), 0)
