@@ -213,9 +213,16 @@ def mix(values: NDArray[Any], least: int) -> NDArray[Any]:
     return mixed
 
 
-def repeat(values: NDArray[Any]) -> NDArray[Any]:
-    """Return integers of which the odd ones occur no more; as they were, where each occurs once, as a position may."""
-    return values if np.unique(values).size == values.size else values - values % 2
+def repeat(values: NDArray[Any], parity: int | None = None) -> NDArray[Any]:
+    """Return integers of which the odd ones occur no more, at places of this parity if one is given.
+
+    As they were, where each occurs once, as a position may.
+    """
+    if np.unique(values).size == values.size:
+        return values
+    is_meant = True if parity is None else np.arange(values.size).reshape(values.shape) % 2 == parity
+    changed: NDArray[Any] = np.where(is_meant, values - values % 2, values)
+    return changed
 
 
 def tie(values: NDArray[np.float64], step: float) -> NDArray[np.float64]:

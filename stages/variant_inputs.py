@@ -152,7 +152,7 @@ class VariantInputs:
         if not self.integers or values.dtype.kind not in "iu":
             return values
         if self.integers == "repeated":
-            return repeat(values)
+            return repeat(values, self.extreme_parity)
         draw = draw_for(values)
         if self.integers == "negated":
             # others in each input, so that the two sides of an operator do not always have one sign

@@ -314,6 +314,10 @@ def test_integers_are_negated_or_large(drawn: list[int]) -> None:
     assert np.array_equal(np.sign(large), np.sign(values))
     repeated = describe(Variant.INTEGERS_REPEATED, ("float32",)).transform_integers(values)
     assert np.array_equal(repeated, values) if len(set(drawn)) == len(drawn) else not np.any(repeated % 2)
+    for parity in (0, 1):
+        before = describe(Variant.SECOND_CALL, ("float32",)).change_extremely(parity).transform_integers(values)
+        assert np.array_equal(before[parity::2], repeated[parity::2])
+        assert np.array_equal(before[1 - parity :: 2], values[1 - parity :: 2])
     assert not values.any() or np.max(np.abs(large.astype(np.int64))) > 1 << 30
 
 
