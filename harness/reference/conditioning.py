@@ -1,7 +1,8 @@
 """How exact each single element of a result has to be, by how the reference answers to noise.
 
 One scale for a whole tensor lets anything pass beside values a million times larger. An element's own scale says more:
-its value, and how much it moves where inputs and parameters move in their last digits, each by its own share. A right
+its value, and how much it moves where inputs and parameters move in their last digits, each by its own share, and what
+operators return on the way by an eighth of that: a sum may cancel what a function without slope has returned. A right
 kernel's rounding moves an element by no more than that, as sums that cancel and functions near a zero have it; what it
 sets to zero, leaves out or lets cancel moves the element by all of its value. So an element is compared within the
 tolerance of its value and its movement together (mixed forward and backward error, Higham, "Accuracy and Stability of
@@ -19,6 +20,8 @@ import numpy as np
 import torch
 from attrs import frozen
 from numpy.typing import NDArray
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 from ...core.task import Task
 from ...stages.tolerance import IntegerRange, find_scale
@@ -29,6 +32,8 @@ from .values import values_of
 
 _NUM_DRAWS = 3
 _STEP = 2.0**-20
+_STEP_BETWEEN = _STEP / 8
+"""Of what operators return. The last of them would else double each scale."""
 _SHARE_OF_REFERENCE = 3e-5
 """The largest error of the reference itself, of an element's scale: far below any tolerance."""
 
@@ -80,16 +85,30 @@ def _call_moved(task: Task, model: torch.nn.Module, inputs: list[Any], seed: int
         for value in model.state_dict().values():
             if value.is_floating_point():
                 value.copy_(move(value, generator))
-    with ConvolutionsInParts():
+    with ConvolutionsInParts(), _MovedResults(generator):
         return call_model(task, model, [move(value, generator) for value in inputs])
 
 
-def move(value: Any, generator: torch.Generator) -> Any:
-    """Return a floating tensor in float64, each element moved up or down by about a millionth; the rest as it is."""
+class _MovedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Moves what operators return, but for what is a view or written in place."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.generator = generator
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = func(*args, **(kwargs or {}))
+        if any(each.alias_info is not None for each in func._schema.returns):
+            return found
+        return tree_map_only(torch.Tensor, lambda value: move(value, self.generator, _STEP_BETWEEN), found)
+
+
+def move(value: Any, generator: torch.Generator, step: float = _STEP) -> Any:
+    """Return a floating tensor in float64, each element moved up or down by about a step; the rest as it is."""
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
     draw = torch.rand(value.shape, generator=generator, dtype=torch.float64) - 0.5
-    return value.double() * (1.0 + _STEP * (torch.sign(draw) + 2.0 * draw))
+    return value.double() * (1.0 + step * (torch.sign(draw) + 2.0 * draw))
 
 
 def find_element_scales(

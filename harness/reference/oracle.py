@@ -61,8 +61,9 @@ from .reference import (
 from .task_facts import TaskFacts, count_bytes, keep
 from .values import Structure, cancel, counterweigh, is_in_range, make_alike, restore, transform, values_of
 
-SHARE_OF_SCALE = 1e-2
-"""Of what results are elsewhere: where all are next to nothing, errors are measured by so much of that."""
+SHARE_OF_SCALE, _SHARE_OF_OTHERS = 1e-2, 1e-3
+"""Of what results are elsewhere, and at other sizes: where all are next to nothing, errors are measured by that."""
+_WHOLE = (Profile.TINY, Profile.SMALL, Profile.LARGER)
 
 
 @frozen(kw_only=True)
@@ -384,7 +385,11 @@ class Oracle(TaskFacts):
 
     def _least_scales(self, task: Task, spec: VariantInputs, seeded_parameters: frozenset[str]) -> tuple[float, ...]:
         original = VariantInputs(variant=Variant.ORIGINAL, profile=spec.profile, dtype=spec.dtype)
-        if spec.variant not in HIDDEN_VARIANTS or spec.stream != original.stream or abs(spec.scale) < 1.0:
-            return ()
-        ordinary = self.expected(task, original, seeded_parameters)
-        return tuple(SHARE_OF_SCALE * find_scale(wanted) for wanted in ordinary.expected)
+        is_alike = spec.variant in HIDDEN_VARIANTS and spec.stream == original.stream and abs(spec.scale) >= 1.0
+        shares = {original: SHARE_OF_SCALE} if is_alike else {}
+        if spec.keeps_values and spec.variant is not Variant.ORIGINAL and spec.profile is not Profile.DECLARED:
+            # of few results all may be
+            shares |= {evolve(original, profile=each): _SHARE_OF_OTHERS for each in _WHOLE}
+        runs = [(share, self.expected(task, each, seeded_parameters).expected) for each, share in shares.items()]
+        scales = [[share * find_scale(wanted) for wanted in expected] for share, expected in runs]
+        return tuple(map(max, zip(*scales, strict=True)))

@@ -38,7 +38,8 @@ from ...sandbox.wire import RecordRequest
 from ..context import VerifierContext
 from ..recordings import has_own_values, keep_blobs, later_variants, record_later, record_request
 from ..runs import prepare_run, run_prepared
-from .declared import prepare_sample, sample_others
+from .declared import sample_others
+from .samples import prepare_sample
 
 MOST_CONFIGURATIONS = 16
 _MOST_ROUNDS = 3

@@ -54,7 +54,7 @@ from .configurations import (
     report_unrun,
     with_recording,
 )
-from .declared import prepare_sample
+from .samples import prepare_sample
 
 _MOST_SIZES = 2
 """Of the declared sizes and those beyond; what shows at the declared ones alone is left to the compiled code."""

@@ -28,7 +28,7 @@ from ..context import VerifierContext
 from ..recordings import record_request, record_together
 from ..runs import prepare_run, run_prepared
 from .configurations import with_recording
-from .declared import sample_briefly
+from .samples import sample_briefly
 
 _MOST_WORK = 1 << 28
 """So much do all whole runs compute together (`RunResult.work`): about a second."""

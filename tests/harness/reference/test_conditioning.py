@@ -57,6 +57,15 @@ def test_what_cancels_is_measured_by_what_it_cancels_from() -> None:
     assert (found.element_scales[0] > 0.2 * np.abs(run.inputs[0].double().numpy())).all()
 
 
+def test_what_cancels_behind_a_function_without_slope_is_measured_by_what_it_cancels_from() -> None:
+    """No last digit of an input moves an error function of 100, and the sum of two loses all below a ten-millionth."""
+    total = task("x", "torch.erf(x + 100.0) - torch.erf(x.abs() + 100.0) + 1e-9 * x", "torch.randn(N)")
+    found = Oracle(0).conditioning(total, describe(Variant.ORIGINAL, ("float64",)), frozenset())
+    assert found is not None
+    assert found.element_scales[0] is not None
+    assert (found.element_scales[0] > 0.01).all()
+
+
 def test_what_the_reference_misses_by_the_scale_of_all_is_not_judged() -> None:
     """The cosine of 1e12 is another one for each rounding of that, and its own scale is huge."""
     for factor, is_judged in (("3.1e12", False), ("1.0", True)):

@@ -14,6 +14,7 @@ from tritonrl.core.task import Profile, Task
 from tritonrl.harness.errors import TaskError
 from tritonrl.harness.reference.oracle import Oracle
 from tritonrl.harness.reference.values import place_like, transform
+from tritonrl.stages.tolerance import find_scale
 from tritonrl.stages.variants import describe
 
 from ..kernels import ADD, LINEAR, NORM, POINTWISE
@@ -31,6 +32,17 @@ def test_expected_values_are_the_formulas_in_fp64() -> None:
     assert run.expected[0].dtype == np.float64
     np.testing.assert_allclose(run.expected[0], wanted, rtol=1e-12)
     assert run.dtypes == ("float32",)
+
+
+def test_ordinary_results_at_one_size_are_measured_by_a_share_of_those_at_others() -> None:
+    """Of few results all may be next to nothing; at the sizes that are rewarded, and of other values, it is not so."""
+    oracle, dtypes = Oracle(0), ("float32",)
+    whole = [describe(Variant.ORIGINAL, dtypes, each) for each in (Profile.TINY, Profile.SMALL, Profile.LARGER)]
+    largest = max(find_scale(oracle.expected(POINTWISE, each).expected[0]) for each in whole)
+    (least,) = oracle.expected(POINTWISE, describe(Variant.PAST_BOUNDS, dtypes)).least_scales
+    assert least == pytest.approx(1e-3 * largest)
+    for variant in (Variant.DECLARED, Variant.ORIGINAL, Variant.BETWEEN):
+        assert not oracle.expected(POINTWISE, describe(variant, dtypes)).least_scales
 
 
 def test_values_depend_on_the_seed_and_on_nothing_else() -> None:
