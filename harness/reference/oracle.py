@@ -387,7 +387,8 @@ class Oracle(TaskFacts):
         original = VariantInputs(variant=Variant.ORIGINAL, profile=spec.profile, dtype=spec.dtype)
         is_alike = spec.variant in HIDDEN_VARIANTS and spec.stream == original.stream and abs(spec.scale) >= 1.0
         shares = {original: SHARE_OF_SCALE} if is_alike else {}
-        if spec.keeps_values and spec.variant is not Variant.ORIGINAL and spec.profile is not Profile.DECLARED:
+        is_other_size = spec.profile not in (*_WHOLE, Profile.DECLARED) or spec.variant is Variant.PAST_BOUNDS
+        if is_other_size and spec.keeps_values:
             # of few results all may be
             shares |= {evolve(original, profile=each): _SHARE_OF_OTHERS for each in _WHOLE}
         runs = [(share, self.expected(task, each, seeded_parameters).expected) for each, share in shares.items()]

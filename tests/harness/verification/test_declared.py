@@ -13,7 +13,7 @@ from tritonrl.core.recipe.extensions import AUDIT
 from tritonrl.core.run import RunReply, RunRequest
 from tritonrl.core.task import Task
 from tritonrl.harness.sandbox.sandbox import Sandbox
-from tritonrl.harness.verification.checks import declared
+from tritonrl.harness.verification.checks import samples
 from tritonrl.harness.verification.checks.configurations import sample_declared
 from tritonrl.harness.verification.checks.declared import gather
 from tritonrl.harness.verification.evidence_store import EvidenceStore
@@ -250,7 +250,7 @@ def test_a_plan_may_keep_what_the_reference_keeps(
     verifier: Verifier, monkeypatch: pytest.MonkeyPatch, spare: str, is_right: bool
 ) -> None:
     """Beyond what any plan may have, what the reference's operators return is no objection, and more is."""
-    monkeypatch.setattr(declared, "_FREE_PLAN_BYTES", 1)
+    monkeypatch.setattr(samples, "_FREE_PLAN_BYTES", 1)
     source = pointwise().replace(
         "        n = x.numel()\n",
         f"        n = x.numel()\n        spare = torch.zeros({spare}, device=x.device)\n",
