@@ -243,12 +243,11 @@ def read_sizes(source: str) -> dict[str, int]:
     return read_constants(name_sizes(source))
 
 
-def read_input_sizes(source: str) -> dict[str, int]:
-    """Return those of `read_sizes` that `get_inputs` names."""
-    named = name_sizes(source)
-    functions = [node for node in parse(named).body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs"]
-    names = {node.id for function in functions for node in ast.walk(function) if isinstance(node, ast.Name)}
-    return {name: size for name, size in read_constants(named).items() if name in names}
+def names_in_inputs(source: str) -> frozenset[str]:
+    """Return the names, those that `name_sizes` gives among them, that `get_inputs` reads."""
+    body = parse(name_sizes(source)).body
+    functions = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == "get_inputs"]
+    return frozenset(node.id for each in functions for node in ast.walk(each) if isinstance(node, ast.Name))
 
 
 def with_constants(source: str, constants: Constants) -> str:

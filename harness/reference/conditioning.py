@@ -21,7 +21,7 @@ import torch
 from attrs import frozen
 from numpy.typing import NDArray
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from ...core.task import Task
 from ...stages.tolerance import IntegerRange, find_scale
@@ -34,6 +34,9 @@ _NUM_DRAWS = 3
 _STEP = 2.0**-20
 _STEP_BETWEEN = _STEP / 8
 """Of what operators return. The last of them would else double each scale."""
+_EXACT = frozenset(
+    getattr(torch.ops.aten, name) for name in ("_to_copy", "cat", "ceil", "clone", "floor", "round", "sign", "trunc")
+)
 _SHARE_OF_REFERENCE = 3e-5
 """The largest error of the reference itself, of an element's scale: far below any tolerance."""
 
@@ -90,7 +93,7 @@ def _call_moved(task: Task, model: torch.nn.Module, inputs: list[Any], seed: int
 
 
 class _MovedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Moves what operators return, but for what is a view or written in place."""
+    """Moves what operators round: nothing viewed, written in place, made of no tensor, copied or made whole."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -98,9 +101,16 @@ class _MovedResults(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         found = func(*args, **(kwargs or {}))
-        if any(each.alias_info is not None for each in func._schema.returns):
+        is_made = not any(isinstance(each, torch.Tensor) for each in tree_leaves((args, kwargs)))
+        is_view = any(each.alias_info is not None for each in func._schema.returns)
+        if is_made or is_view or func.overloadpacket in _EXACT:
             return found
-        return tree_map_only(torch.Tensor, lambda value: move(value, self.generator, _STEP_BETWEEN), found)
+
+        def move_in_dtype(value: torch.Tensor) -> torch.Tensor:
+            moved: torch.Tensor = move(value, self.generator, _STEP_BETWEEN).to(value.dtype)
+            return moved
+
+        return tree_map_only(torch.Tensor, move_in_dtype, found)
 
 
 def move(value: Any, generator: torch.Generator, step: float = _STEP) -> Any:

@@ -11,7 +11,7 @@ to begin or end at sizes that anybody has named, so another size is drawn below 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import torch
 from attrs import evolve
@@ -53,8 +53,8 @@ are not.
 """
 _MOST_OF_ONE_BLOCK = 512
 """Declared sizes up to this may move past the power of two that holds them where all else is small."""
-_LEAST_SIZE = 16
-"""Smaller constants count heads, taps and groups: they are no sizes that a block could hold."""
+_LEAST_SIZE, _LEAST_OF_FEW = 16, 8
+"""Smaller constants count heads, taps and groups, which no block holds; those of inputs' shapes count channels too."""
 
 
 def is_within_reach(task: Task) -> bool:
@@ -95,11 +95,12 @@ def find_beyond(task: Task, movable: Constants) -> Constants:
     return next((found for found, _ in _find_affordable(task, _propose(sizes))), ()) if sizes else ()
 
 
-def find_growing(task: Task, movable: Constants = (), least: int = _LEAST_SIZE) -> dict[str, int]:
-    """Return the declared sizes of what may grow: what may be moved, and batches that are as small sizes are."""
+def find_growing(task: Task, movable: Constants = (), few: Container[str] = ()) -> dict[str, int]:
+    """Return the declared sizes of what may grow, which may be `few`: what may be moved, and batches as small ones."""
     declared = read_sizes(task.source)
     names = dict.fromkeys(name for name, _ in (*movable, *task.tiny))
-    return {name: declared[name] for name in names if declared.get(name, 0) >= least}
+    least = {name: _LEAST_OF_FEW if name in few else _LEAST_SIZE for name in names}
+    return {name: declared[name] for name in names if declared.get(name, 0) >= least[name]}
 
 
 def _find_affordable(task: Task, proposals: Iterable[Constants]) -> Iterator[tuple[Constants, Sequence[EagerOperator]]]:

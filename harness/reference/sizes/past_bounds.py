@@ -18,12 +18,10 @@ from itertools import chain, combinations_with_replacement, islice, zip_longest
 from attrs import frozen
 
 from ....core.task import Constants, Task
-from ....core.text.named_sizes import read_input_sizes, read_sizes
+from ....core.text.named_sizes import names_in_inputs, read_sizes
 from .declared_sizes import FREE_BYTES, find_growing, runs_quickly_with
 from .uneven import make_uneven
 
-_FEW = 8
-"""The inputs' channels and states may be so few, where other constants count heads, taps and groups."""
 _MOST_SIZES, _LEAST_OF_EACH = 6, 2
 _MOST_BYTES_OF_PRODUCTS = 64 << 20
 _ROUNDS = 8
@@ -35,8 +33,7 @@ _MOST_PARTS = 16
 def find_past_bounds(task: Task, bounds: Sequence[int], seed: int) -> tuple[Constants, ...]:
     """Return a few sets of sizes that the reference accepts, each with the dimensions that are moved first."""
     declared, draw = read_sizes(task.source), random.Random(seed)
-    few = find_growing(task, least=_FEW).keys() & read_input_sizes(task.source)
-    names = sorted({*find_growing(task), *few})
+    names = sorted(find_growing(task, few=names_in_inputs(task.source)))
     orders = [
         _Dimension(task=task, name=name, declared=declared).propose(bounds, draw)
         for name in draw.sample(names, len(names))
