@@ -35,7 +35,7 @@ from ...stages.compile_stage import find_recording
 from ...stages.plan_validation import check_structure
 from ..errors import TaskError, TooLargeError
 from ..reference.device_comparison import find_excess_on_device
-from ..reference.oracle import ExpectedRun
+from ..reference.expected_run import ExpectedRun
 from ..reference.reference import build_model, call_model, convert, draw_inputs, dtype_name, load_task, torch_dtype
 from ..reference.sizes.declared_sizes import measure_peak
 from ..reference.values import DrawnInputs

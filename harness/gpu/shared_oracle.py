@@ -24,7 +24,8 @@ from ...core.candidate import Variant
 from ...core.task import Profile, Task
 from ...stages.variant_inputs import VariantInputs
 from ..errors import TaskError, TooLargeError
-from ..reference.oracle import ExpectedRun, Oracle
+from ..reference.expected_run import ExpectedRun
+from ..reference.oracle import Oracle
 from ..reference.reference import call_model, convert, is_floating
 from ..reference.task_facts import MAX_CACHED_BYTES
 from ..reference.values import DrawnInputs, draw_on_device

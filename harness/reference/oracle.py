@@ -20,8 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from attrs import evolve, frozen
-from numpy.typing import NDArray
+from attrs import evolve
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...core.candidate import Comparison, Variant
@@ -31,11 +30,12 @@ from ...core.serialisation import fingerprint
 from ...core.task import Profile, Task
 from ...core.text.named_sizes import read_sizes
 from ...stages.judge_run import is_sound
-from ...stages.tolerance import WELL_WITHIN, IntegerRange, accepts, compare, find_scale
+from ...stages.tolerance import WELL_WITHIN, accepts, compare, find_scale
 from ...stages.variant_inputs import IntegerChange, VariantInputs
 from ...stages.variants import HIDDEN_VARIANTS
 from ..errors import TaskError
-from .conditioning import Conditioning, find_conditioning
+from .conditioning import Conditioning, SubtractingFromOne, find_conditioning
+from .expected_run import Build, ExpectedRun
 from .experiments import find_acceptable, find_changeable_integers, find_structures, is_same_in_evaluation
 from .fair_values import choose_fair
 from .products import ConvolutionsInParts
@@ -64,42 +64,6 @@ from .values import Structure, cancel, counterweigh, is_in_range, make_alike, re
 SHARE_OF_SCALE, _SHARE_OF_OTHERS = 1e-2, 1e-3
 """Of what results are elsewhere, and at other sizes: where all are next to nothing, errors are measured by that."""
 _WHOLE = (Profile.TINY, Profile.SMALL, Profile.LARGER)
-
-
-@frozen(kw_only=True)
-class ExpectedRun:
-    """One variant's inputs (null where an input is a plain number), parameters and expected results.
-
-    `inputs` hold values that are exact in the variant's dtype; `expected` are fp64 (integers for integer results)
-    with the dtypes that the reference itself returns in `dtypes`. Beyond `largest_safe` a candidate's may be infinite.
-    """
-
-    inputs: tuple[torch.Tensor | None, ...]
-    parameters: dict[str, torch.Tensor]
-    expected: tuple[NDArray[np.generic], ...]
-    dtypes: tuple[str, ...]
-    share_of_tolerance: float = 1.0
-    largest_safe: float = np.inf
-    element_scales: tuple[NDArray[np.float64] | None, ...] = ()
-    """For each result, the scales of its elements; empty where they have none."""
-    judges_elements_alone: bool = False
-    integer_ranges: tuple[IntegerRange | None, ...] = ()
-    """For each result, the least and the largest that its integers may be; empty where they are what they are."""
-    least_scales: tuple[float, ...] = ()
-    """For each result, the scale below which errors are not measured; empty where its own scale is the measure."""
-
-    @property
-    def num_bytes(self) -> int:
-        """Memory held."""
-        return count_bytes((*self.inputs, *self.parameters.values())) + sum(array.nbytes for array in self.expected)
-
-
-@frozen(kw_only=True)
-class Build:
-    """How the candidate must build and call its model in one profile and dtype."""
-
-    init_json: str
-    inputs: tuple[TensorSpec | InitArgument, ...]
 
 
 class Oracle(TaskFacts):
@@ -170,13 +134,16 @@ class Oracle(TaskFacts):
     @keep()
     def own_errors(self, task: Task, inputs: VariantInputs) -> tuple[Comparison, ...]:
         """How each result of the reference itself, in the variant's dtype, differs; empty where it cannot be had."""
-        run = self.expected(task, inputs)
-        try:
-            found = self._call_in_own(torch_dtype(inputs.dtype), task, *self._prepare(task, inputs, frozenset()))
-        except TaskError:  # not every operator exists for every dtype on a CPU
-            return ()
-        pairs = zip(found, run.expected, run.dtypes, strict=True)
+        run, found = self.expected(task, inputs), self.own_results(task, inputs, frozenset())
+        pairs = zip(found, run.expected, run.dtypes, strict=True) if found else ()
         return tuple(compare(values_of(tensor), wanted, dtype) for tensor, wanted, dtype in pairs)
+
+    def own_results(self, task: Task, inputs: VariantInputs, seeded_parameters: frozenset[str]) -> list[torch.Tensor]:
+        """The reference's results in the variant's dtype, as exact as formulas are; empty where they cannot be had."""
+        model, values = self._prepare(task, inputs, seeded_parameters)
+        with contextlib.suppress(TaskError), SubtractingFromOne():  # not every operator exists for every dtype on a CPU
+            return list(self._call_in_own(torch_dtype(inputs.dtype), task, model, values))
+        return []
 
     @keep()
     def is_sound(self, task: Task, inputs: VariantInputs, share: float) -> bool:

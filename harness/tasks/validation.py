@@ -20,7 +20,8 @@ from ...core.task import Profile, Task
 from ...stages.tolerance import accepts, compare
 from ...stages.variant_inputs import VariantInputs
 from ...stages.variants import TRAINING_VARIANTS, describe
-from ..reference.oracle import ExpectedRun, Oracle
+from ..reference.expected_run import ExpectedRun
+from ..reference.oracle import Oracle
 from ..verification.verifier import Verifier
 
 

@@ -25,7 +25,7 @@ from ...core.serialisation import canonical_json, fingerprint, from_plain, to_pl
 from ..errors import DriftError
 
 T = TypeVar("T")
-EVIDENCE_VERSION = 64
+EVIDENCE_VERSION = 65
 _BUSY_TIMEOUT_S = 60.0
 
 

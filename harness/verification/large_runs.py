@@ -31,7 +31,7 @@ from ..gpu.backend import CudaBackend, try_twice
 from ..gpu.processes import Executor, Lost
 from ..gpu.shared_oracle import SharedOracle
 from ..reference.device_comparison import compare_on_device, leave_out_lost
-from ..reference.oracle import ExpectedRun
+from ..reference.expected_run import ExpectedRun
 from ..reference.reference import torch_dtype
 from ..reference.values import DrawnInputs
 from ..sandbox.wire import read_run_result

@@ -19,6 +19,7 @@ from .context import VerifierContext
 
 _ASSEMBLER_KILLED = re.compile(r"`ptxas` failed with error code -(9|24)\b")
 """As Triton says it of one that SIGKILL or SIGXCPU ended."""
+_OUT_OF_SHARED_MEMORY = re.compile(r"\bout of resource: shared memory\b")
 LATER = (
     *(Profile.NUMBERS, Profile.REMAINDER, Profile.INNER_ONE),
     *(*SINGLE_SIZES, Profile.BETWEEN, Profile.BEYOND, Profile.TWICE, Profile.WHOLE_BLOCKS),
@@ -62,10 +63,7 @@ def record_later(candidate: Candidate, task: Task, context: VerifierContext, inp
     there are, and what depends on the answer has to be right for any.
     """
     # the first is recorded after calls at its sizes but for one, which tell most where its own are small
-    together = [context.describe(Variant.REMAINDER, task)] if context.oracle.remainder(task) else []
-    together += [context.describe(Variant.NUMBERS, task)] if context.oracle.has_numbers(task) else []
-    together += [context.describe(Variant.INNER_ONE, task)] if context.oracle.inner_one(task) else []
-    together += later_variants(task, context)
+    together = [*_small_later_variants(task, context), *later_variants(task, context)]
     together = [inputs if other.variant is inputs.variant else other for other in together]
     if inputs not in together:
         together.insert(0, inputs)
@@ -114,15 +112,24 @@ def record_together(
 
 
 def find_uncompiled(candidate: Candidate, task: Task, context: VerifierContext) -> list[VariantInputs]:
-    """The variants at sizes that nobody declared whose code takes longer to compile than there is time.
+    """The variants at sizes that nobody declared whose code takes longer to compile than there is time, or more memory.
 
-    A kernel that takes whole rows has larger blocks there. A GPU cannot run them, and the interpreter samples them.
+    A kernel that takes whole rows has larger blocks there. A GPU cannot run them, and the interpreter does, or samples
+    them where they are large.
     """
     compiled = candidate.evidence.compile
     if context.cuda is None or compiled is None or compiled.failure is not None:
         return []
-    later = later_variants(task, context)
-    return [each for each in later if _is_out_of_time(record_later(candidate, task, context, each).failure)]
+    later = [*_small_later_variants(task, context), *later_variants(task, context)]
+    return [each for each in later if _is_too_much(record_later(candidate, task, context, each).failure)]
+
+
+def _is_too_much(failure: Failure | None) -> bool:
+    """Whether a plan's code could not be had in time, or needs more of a block's memory than there is."""
+    if failure is None:
+        return False
+    is_too_large = failure.outcome is Outcome.OUT_OF_RESOURCES and bool(_OUT_OF_SHARED_MEMORY.search(failure.message))
+    return is_too_large or _is_out_of_time(failure)
 
 
 def _is_out_of_time(failure: Failure | None) -> bool:
@@ -130,6 +137,14 @@ def _is_out_of_time(failure: Failure | None) -> bool:
     if failure is None:
         return False
     return failure.outcome is Outcome.TIMEOUT or bool(_ASSEMBLER_KILLED.search(failure.message))
+
+
+def _small_later_variants(task: Task, context: VerifierContext) -> list[VariantInputs]:
+    """The variants at sizes that only the audit records, and that are interpreted whole."""
+    variants = [Variant.REMAINDER] if context.oracle.remainder(task) else []
+    variants += [Variant.NUMBERS] if context.oracle.has_numbers(task) else []
+    variants += [Variant.INNER_ONE] if context.oracle.inner_one(task) else []
+    return [context.describe(variant, task) for variant in variants]
 
 
 def later_variants(task: Task, context: VerifierContext) -> list[VariantInputs]:

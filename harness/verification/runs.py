@@ -7,17 +7,15 @@ comparison; the oracle's work is the task's and is shared by all candidates.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-import numpy as np
 from attrs import evolve
-from numpy.typing import NDArray
 
 from ...core.candidate import Candidate, CompileReport, Failure, RunReport, Variant
 from ...core.outcome import Outcome
 from ...core.plan import BufferKind, CompiledAccess, Kernel, LaunchPlan
-from ...core.run import RunReply, RunRequest, RunResult
+from ...core.run import RunReply, RunRequest
 from ...core.seeds import derive
 from ...core.task import Profile, Task
 from ...stages.compile_stage import (
@@ -29,19 +27,20 @@ from ...stages.compile_stage import (
     narrows,
     places_by_floats,
 )
-from ...stages.judge_run import ExpectedOutput, compare_run, judge_run
+from ...stages.judge_run import judge_run
 from ...stages.plan_validation import check_structure
 from ...stages.syntax import judge_syntax
 from ...stages.tolerance import SHARE_WITHOUT_PRODUCTS, TOLERANCES, choose_share
 from ...stages.variant_inputs import VariantInputs
 from ...stages.variants import ROWS, SAMPLED_VARIANTS, describe
 from ..reference.conditioning import Conditioning
-from ..reference.oracle import ExpectedRun
+from ..reference.expected_run import ExpectedRun
 from .context import VerifierContext
 from .large_runs import is_large, run_large_variant
 from .memory_budget import FREE_BYTES
 from .recordings import LATER, record_later, record_own_values, record_request
-from .storages import fill_storages, from_bytes
+from .run_reports import report_runs
+from .storages import fill_storages
 
 PATIENCE = 6
 """Programs at large sizes may take so many times as long as the limits allow."""
@@ -201,6 +200,8 @@ def prepare_run(
         element_scales=() if conditioning is None else conditioning.element_scales,
         integer_ranges=() if conditioning is None else conditioning.integer_ranges,
         judges_elements_alone=ROWS[inputs.variant].judges_elements_alone,
+        # of millions of elements one or another lies on a threshold
+        find_own=partial(context.oracle.own_results, task, inputs, seeded) if inputs.profile.is_large else None,
     )
     storages = fill_storages(plan, expected, context.store.get_blob)
     if isinstance(storages, Failure):
@@ -327,56 +328,3 @@ def find_seeded_parameters(plan: LaunchPlan, reference: Sequence[str]) -> frozen
     """The reference's parameters that keep their seeded values: where the plan has names of its own, those it lacks."""
     names = {buffer.name for buffer in plan.buffers if buffer.kind is BufferKind.PARAMETER}
     return frozenset() if names <= set(reference) else frozenset(reference) - names
-
-
-def report_runs(
-    pairs: Sequence[tuple[RunRequest, ExpectedRun]],
-    results: Sequence[RunResult],
-    failure: Failure | None,
-    seconds: float,
-) -> list[RunReport]:
-    """Reports of one child; what it cost beyond its runs counts for the first, which any verifier would pay."""
-    if failure is not None:
-        return [RunReport(variant=request.variant, seconds=seconds, failure=failure) for request, _ in pairs]
-    reports = []
-    overhead = max(0.0, seconds - sum(max(0.0, result.seconds) for result in results))
-    for (request, expected), result in zip(pairs, results, strict=True):
-        began = time.perf_counter()
-        report = _judge_result(request, expected, result)
-        took = max(0.0, result.seconds) + overhead + time.perf_counter() - began
-        reports.append(evolve(report, seconds=took))
-        overhead = 0.0
-    return reports
-
-
-def _judge_result(request: RunRequest, expected: ExpectedRun, result: RunResult) -> RunReport:
-    found = compare_run(request.plan, result, _read_outputs(request.plan, result), _describe_expected(expected))
-    failure, comparisons = (found, ()) if isinstance(found, Failure) else (None, found)
-    return RunReport(variant=request.variant, comparisons=comparisons, failure=failure)
-
-
-def _read_outputs(plan: LaunchPlan, result: RunResult) -> list[NDArray[np.generic] | None]:
-    if len(result.outputs) != len(plan.outputs):
-        return [None] * len(result.outputs)
-    return [from_bytes(data, view) for data, view in zip(result.outputs, plan.outputs, strict=True)]
-
-
-def _describe_expected(expected: ExpectedRun) -> list[ExpectedOutput]:
-    scales = expected.least_scales or (0.0,) * len(expected.expected)
-    elements = expected.element_scales or (None,) * len(expected.expected)
-    ranges = expected.integer_ranges or (None,) * len(expected.expected)
-    return [
-        ExpectedOutput(
-            values=values,
-            dtype=dtype,
-            share_of_tolerance=expected.share_of_tolerance,
-            least_scale=scale,
-            largest_safe=expected.largest_safe,
-            element_scales=own,
-            judges_elements_alone=expected.judges_elements_alone and own is not None,
-            integer_range=within,
-        )
-        for values, dtype, scale, own, within in zip(
-            expected.expected, expected.dtypes, scales, elements, ranges, strict=True
-        )
-    ]

@@ -18,7 +18,7 @@ from ...core.outcome import Outcome
 from ...core.plan import Buffer, BufferKind, LaunchPlan, View
 from ...stages.roofline import ITEM_BYTES
 from ..gpu.device.memory import bytes_of
-from ..reference.oracle import ExpectedRun
+from ..reference.expected_run import ExpectedRun
 from ..reference.reference import count_stored, dtype_name, torch_dtype
 
 

@@ -43,7 +43,7 @@ from ...stages.variants import describe
 from ..errors import TooLargeError
 from ..gpu.backend import CudaBackend
 from ..gpu.timing.protocol import Protocol, ReferenceRequest, ReferenceSource, Timed
-from ..reference.oracle import ExpectedRun
+from ..reference.expected_run import ExpectedRun
 from .checks.configurations import (
     describe_choice,
     draw_choices,
@@ -53,7 +53,8 @@ from .checks.configurations import (
     with_recording,
 )
 from .context import VerifierContext
-from .runs import prepare_run, report_runs
+from .run_reports import report_runs
+from .runs import prepare_run
 
 MOST_CONFIGURATIONS = 64
 _LOST = (Outcome.OUT_OF_BOUNDS, Outcome.CRASHED)

@@ -26,7 +26,8 @@ from ....core.task import Constants, Example, Profile, Task
 from ....stages.tolerance import TOLERANCES, compare
 from ....stages.variant_inputs import VariantInputs
 from ...errors import TaskError
-from ...reference.oracle import ExpectedRun, Oracle
+from ...reference.expected_run import ExpectedRun
+from ...reference.oracle import Oracle
 from ...sandbox.sandbox import Sandbox
 from ...sandbox.wire import RecordRequest
 from ...verification.runs import find_seeded_parameters

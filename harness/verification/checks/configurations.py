@@ -32,7 +32,7 @@ from ....stages.compile_stage import find_recording, judge_recording
 from ....stages.judge_run import judge_run
 from ....stages.variant_inputs import VariantInputs
 from ...errors import TaskError
-from ...reference.oracle import ExpectedRun
+from ...reference.expected_run import ExpectedRun
 from ...reference.sizes.declared_sizes import with_declared
 from ...sandbox.wire import RecordRequest
 from ..context import VerifierContext

@@ -38,7 +38,7 @@ from ....stages.judge_run import judge_run
 from ....stages.plan_validation import read_views, written_views
 from ....stages.tolerance import compare
 from ....stages.variant_inputs import VariantInputs
-from ...reference.oracle import ExpectedRun
+from ...reference.expected_run import ExpectedRun
 from ...sandbox.recording.plan_difference import find_difference
 from ..context import VerifierContext
 from ..runs import prepare_run, run_prepared

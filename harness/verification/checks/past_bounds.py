@@ -23,7 +23,7 @@ from ....stages.checks.runs import RunsReport
 from ....stages.compile_stage import find_recording
 from ....stages.judge_run import judge_run
 from ....stages.variant_inputs import VariantInputs
-from ...reference.oracle import ExpectedRun
+from ...reference.expected_run import ExpectedRun
 from ..context import VerifierContext
 from ..recordings import record_request, record_together
 from ..runs import prepare_run, run_prepared

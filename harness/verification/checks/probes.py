@@ -22,11 +22,12 @@ from ....stages.checks.runs import RunsReport, run_twice
 from ....stages.checks.table import CHECKS, Check, checks_of
 from ....stages.variant_inputs import VariantInputs
 from ....stages.variants import SAMPLED_VARIANTS, SPREAD_VARIANTS, describe, variants_of
-from ...reference.oracle import ExpectedRun
+from ...reference.expected_run import ExpectedRun
 from ...sandbox.wire import Depth, RecompileRequest
 from ..context import VerifierContext
-from ..recordings import find_uncompiled, later_variants
-from ..runs import prepare_run, report_runs, run_each, run_prepared
+from ..recordings import LATER, find_uncompiled, later_variants
+from ..run_reports import report_runs
+from ..runs import prepare_run, run_each, run_prepared
 from . import configurations, declared, first_calls, past_bounds
 from .applicability import find_inapplicable, is_lost_by_reference
 
@@ -43,11 +44,12 @@ def run_variants(candidate: Candidate, task: Task, context: VerifierContext, var
     """Run the wanted variants, those not yet known together in one child.
 
     Left out are those that say nothing about this candidate (`applicability`). Large sizes have a check of their own
-    (`declared`), but for a GPU, which runs whole what compiles in time.
+    (`declared`), but for a GPU, which runs whole what it can compile; the rest of the small ones is interpreted.
     """
     whole = {inputs.variant for inputs in later_variants(task, context)} if context.cuda is not None else set()
-    if whole & set(variants):
-        whole -= {inputs.variant for inputs in find_uncompiled(candidate, task, context)}
+    is_later = any(variant.value in LATER for variant in variants)
+    uncompiled = {inputs.variant for inputs in find_uncompiled(candidate, task, context)} if is_later else set()
+    whole -= uncompiled
     if context.cuda is not None and context.profile_of(task) is not Profile.DECLARED:
         # no other run is at the declared sizes, and it is the dearest: last
         variants, whole = (
@@ -58,7 +60,9 @@ def run_variants(candidate: Candidate, task: Task, context: VerifierContext, var
     left_out = find_inapplicable(candidate, task, context, runnable)
     wanted = [context.describe(variant, task) for variant in runnable if variant not in left_out]
     inputs = {each.variant: each for each in wanted}
-    reports = run_each(candidate, task, context, "full", wanted)
+    reports = run_each(candidate, task, context, "full", [each for each in wanted if each.variant not in uncompiled])
+    interpreted = [each for each in wanted if each.variant in uncompiled]
+    reports += run_each(candidate, task, evolve(context, cuda=None), "full", interpreted)
     kept = (report for report in reports if not is_lost_by_reference(report, task, context, inputs[report.variant]))
     return RunsReport(runs=tuple(kept))
 

@@ -38,7 +38,8 @@ from ....stages.judge_run import excuse, find_trespass, judge_run
 from ....stages.roofline import ITEM_BYTES
 from ....stages.tolerance import find_scale
 from ....stages.variant_inputs import VariantInputs
-from ...reference.oracle import SHARE_OF_SCALE, ExpectedRun
+from ...reference.expected_run import ExpectedRun
+from ...reference.oracle import SHARE_OF_SCALE
 from ...reference.sizes.declared_sizes import LEAST_GROWTH, measure_work
 from ..context import VerifierContext
 from ..runs import PATIENCE, prepare_run

@@ -13,7 +13,8 @@ from tritonrl.core.plan import LaunchPlan
 from tritonrl.core.run import RunRequest, RunResult
 from tritonrl.core.task import Profile, Task
 from tritonrl.harness.gpu.backend import CudaBackend
-from tritonrl.harness.reference.oracle import ExpectedRun, Oracle
+from tritonrl.harness.reference.expected_run import ExpectedRun
+from tritonrl.harness.reference.oracle import Oracle
 from tritonrl.harness.sandbox.sandbox import Sandbox
 from tritonrl.harness.verification.recordings import record_request
 from tritonrl.harness.verification.storages import fill_storages, from_bytes

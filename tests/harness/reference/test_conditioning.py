@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tritonrl.core.candidate import Variant
 from tritonrl.core.task import Task
 from tritonrl.harness.reference.conditioning import find_element_scales, find_range
 from tritonrl.harness.reference.oracle import Oracle
-from tritonrl.stages.tolerance import compare
+from tritonrl.stages.tolerance import SHARE_WITHOUT_PRODUCTS, compare
 from tritonrl.stages.variants import describe
 
 PROGRAM = """
 import torch
 import torch.nn as nn
+import torch.nn.functional as F
 
 N = 512
 
@@ -64,6 +66,21 @@ def test_what_cancels_behind_a_function_without_slope_is_measured_by_what_it_can
     assert found is not None
     assert found.element_scales[0] is not None
     assert (found.element_scales[0] > 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("result", "is_sound"),
+    [
+        ("torch.tanh(x)", True),
+        ("torch.tanh(x / 100)", False),
+        ("F.celu(x / 100)", False),
+        ("torch.expm1(x / 100)", True),
+    ],
+)
+def test_what_subtracts_from_one_has_no_digits_near_zero(result: str, is_sound: bool) -> None:
+    """A right kernel's tanh of 1e-4 is off by a thousandth, of 0.01 it is not; who asks for expm1 wants digits."""
+    inputs = describe(Variant.SCALE_1E_2, ("float32",))
+    assert Oracle(0).is_sound(task("x", result, "torch.randn(N)"), inputs, SHARE_WITHOUT_PRODUCTS) is is_sound
 
 
 def test_positions_that_are_computed_as_floats_stay_whole() -> None:

@@ -228,6 +228,33 @@ def test_what_takes_too_long_to_compile_beyond_the_declared_sizes_is_sampled(
     assert is_right or "beyond" in result.message
 
 
+@pytest.mark.parametrize(("grid", "is_right"), [("triton.cdiv(n, 128)", True), ("max(1, n // 128)", False)])
+def test_what_has_too_much_shared_memory_at_a_size_of_no_profile_is_interpreted(
+    verifier: Verifier, monkeypatch: pytest.MonkeyPatch, grid: str, is_right: bool
+) -> None:
+    """Beside a GPU, where no plan can be had for it."""
+    sandbox = verifier.context.sandbox
+    record = sandbox.record
+
+    def record_small(source: str, requests: Sequence[RecordRequest], *given: object) -> RecordReply:
+        reply = record(source, requests, *given)
+        failure = Failure(
+            outcome=Outcome.OUT_OF_RESOURCES, message="kernel: out of resource: shared memory, required 9"
+        )
+        recordings = (
+            evolve(each, plan=None, failure=failure) if wanted.compile and wanted.profile is Profile.REMAINDER else each
+            for wanted, each in zip(requests, reply.recordings, strict=True)
+        )
+        return evolve(reply, recordings=tuple(recordings))
+
+    monkeypatch.setattr(sandbox, "record", record_small)
+    own = Verifier(VerifierConfig(backend="interpret", cross_check_interpreter=False), TimingConfig(), sandbox)
+    own.context = evolve(own.context, cuda=InterpretedGpu(sandbox))
+    candidate = own.gather(POINTWISE, pointwise().replace("triton.cdiv(n, 128)", grid), evolve(AUDIT, timed=False))
+    by_variant = {report.variant: judge_run(report) for report in find_runs(candidate)}
+    assert (by_variant[Variant.REMAINDER] is None) is is_right
+
+
 @pytest.mark.parametrize(("row", "is_right"), [("0.0", True), ("(n > 12000) * 1.0", False)])
 def test_what_is_not_asked_for_past_bounds_hides_nothing(verifier: Verifier, row: str, is_right: bool) -> None:
     """More memory than a run may have at one size refuses nobody, and what is wrong at another is seen all the same."""

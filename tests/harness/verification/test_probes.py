@@ -5,18 +5,22 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from attrs import evolve
 from tritonrl.core.candidate import Candidate, CompileReport, Failure, Recording, Variant
 from tritonrl.core.config import LimitsConfig
 from tritonrl.core.outcome import Outcome
 from tritonrl.core.plan import BufferKind
+from tritonrl.core.run import RunResult
 from tritonrl.core.task import Profile
 from tritonrl.harness.reference.oracle import Oracle
 from tritonrl.harness.verification.checks.probes import run_variants
 from tritonrl.harness.verification.context import VerifierContext
 from tritonrl.harness.verification.evidence_store import EvidenceStore
 from tritonrl.harness.verification.recordings import LATER, probe_compile
+from tritonrl.harness.verification.run_reports import report_runs
 from tritonrl.harness.verification.runs import _choose_share, prepare_run, probe_tiny
 from tritonrl.harness.verification.storages import fill_storages
 from tritonrl.stages.compile_stage import cuts_to_tf32, find_recording, judge_compile
@@ -156,6 +160,24 @@ def test_values_fit_the_plan_or_are_refused(context: VerifierContext) -> None:
     refused = fill_storages(plan, other, lambda _: None)
     assert not isinstance(refused, dict)
     assert refused.outcome is Outcome.BROKEN_PROTOCOL
+
+
+def test_an_element_that_the_reference_misses_judges_nobody(context: VerifierContext) -> None:
+    """At large sizes one lies on a threshold; one that the reference has in its own dtype is wrong."""
+    candidate = compiled(POINTWISE, pointwise(), context)
+    prepared = prepare_run(candidate, POINTWISE, context, context.describe(Variant.ORIGINAL, POINTWISE))
+    assert not isinstance(prepared, Failure)
+    request, expected = prepared
+    wanted = expected.expected[0]
+    missed = wanted.astype(np.float32)
+    missed.flat[7] += 1.0
+    result = RunResult(variant=request.variant, outputs=(missed.tobytes(),))
+    for own, is_right in ((missed, True), (wanted.astype(np.float32), False)):
+        judged = evolve(expected, find_own=lambda own=own: [torch.from_numpy(own)])
+        (report,) = report_runs([(request, judged)], [result], None, 0.0)
+        assert (judge_run(report) is None) is is_right
+    (report,) = report_runs([(request, expected)], [result], None, 0.0)
+    assert judge_run(report) is not None
 
 
 def test_evidence_outlives_the_sandbox(context: VerifierContext) -> None:
